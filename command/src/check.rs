@@ -2,8 +2,8 @@
 
 use crate::common::CommonOptions;
 use crate::failure::{Exit, Failure};
-use crate::path;
 use clap::Args;
+use longshore_cc::path;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;

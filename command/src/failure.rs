@@ -72,6 +72,17 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<longshore_cc::Failure> for Failure {
+    fn from(failure: longshore_cc::Failure) -> Failure {
+        let exit = match failure.exit {
+            longshore_cc::Exit::Usage => Exit::Usage,
+            longshore_cc::Exit::NothingFound => Exit::NothingFound,
+            _ => Exit::Runtime,
+        };
+        Failure { exit, message: failure.message, hint: failure.hint }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)

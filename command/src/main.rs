@@ -17,11 +17,10 @@ mod inspect;
 mod link;
 mod locale;
 mod logging;
-mod loops;
 mod manual;
 mod options;
 mod output;
-mod path;
+mod passes;
 mod plugins;
 mod probe;
 mod run;
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
     let options = Options::parse_from(arguments);
     logging::start(options.common.log_level(), options.subcommand.default_log_filter());
     // The process that starts a probe prints the warnings itself.
-    if !matches!(options.subcommand, Subcommand::Probe(_) | Subcommand::Loops(_)) {
+    if !matches!(options.subcommand, Subcommand::Probe(_) | Subcommand::Passes(_)) {
         Environment::from_process().warn_of_misspelt();
     }
     match execute(options) {
@@ -60,7 +59,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Completions(completions) => completions.execute(&Options::command())?,
         Subcommand::Manual(manual) => manual.execute(Options::command())?,
         Subcommand::Probe(probe) => return Ok(probe.execute()),
-        Subcommand::Loops(loops) => return Ok(loops.execute()),
+        Subcommand::Passes(passes) => return Ok(passes.execute()),
     }
     Ok(ExitCode::SUCCESS)
 }

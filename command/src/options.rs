@@ -7,8 +7,8 @@ use crate::completions::Completions;
 use crate::devices::Devices;
 use crate::inspect::Inspect;
 use crate::link::Link;
-use crate::loops::Loops;
 use crate::manual::Manual;
+use crate::passes::Passes;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
 use crate::run::Run;
@@ -65,8 +65,8 @@ pub(crate) enum Subcommand {
     Manual(Manual),
     #[command(name = "__probe", hide = true)]
     Probe(Probe),
-    #[command(name = "__loops", hide = true)]
-    Loops(Loops),
+    #[command(name = "__passes", hide = true)]
+    Passes(Passes),
 }
 
 impl Subcommand {

@@ -1,5 +1,9 @@
 //! The inputs of a launch: the grid and the arguments.
 
+mod pointer;
+
+pub use pointer::PointerTo;
+
 use crate::memory::{Buffer, DevicePointer, Element};
 use longshore_plugin_api::{
     ArgumentKind, ArgumentPassing, ArgumentType, Error, ErrorCode, LaunchShape, Result,

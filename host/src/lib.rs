@@ -114,7 +114,7 @@ pub use image::{
 };
 #[doc(hidden)]
 pub use image::{WholeFile, read_at_most};
-pub use launch::{Argument, ArgumentList, Grid, RawArguments, Untyped};
+pub use launch::{Argument, ArgumentList, Grid, PointerTo, RawArguments, Untyped};
 pub use memory::{
     Allocation, AllocationInfo, AllocationOwner, Buffer, CallSite, CallStack, DevicePointer,
     Element, MemoryReport, MemoryUse, TimelinePoint,
@@ -126,6 +126,39 @@ pub use program::{
 };
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
+
+/// Includes the typed functions for the kernels that a build script has compiled by
+/// `longshore_build::Kernels`, under the name that the script gives.
+///
+/// The macro defines a type `Kernels`, so it has a module of its own for each name:
+///
+/// ```ignore
+/// mod kernels {
+///     longshore::include_kernels!("saxpy");
+/// }
+///
+/// // SAFETY: the sources contain the kernels alone.
+/// let kernels = unsafe { kernels::Kernels::load(&device)? };
+/// // SAFETY: the kernel stays within 1024 elements.
+/// unsafe { kernels.saxpy(&queue, Grid::linear(8, 128), 1024, 2.5, &x, &y)? };
+/// ```
+///
+/// A call with a wrong number of arguments, a number of another type, or a buffer of other elements
+/// does not compile. The documentation of `longshore-build` has more.
+#[macro_export]
+macro_rules! include_kernels {
+    ($name:literal) => {
+        include!(concat!(
+            env!(
+                "OUT_DIR",
+                "include_kernels! expects a build script with longshore_build::Kernels"
+            ),
+            "/",
+            $name,
+            ".kernels.rs"
+        ));
+    };
+}
 
 /// A plugin's description of itself: backend, name, version, vendor, image formats and driver.
 pub type PluginDescription = longshore_plugin_api::Description<String>;

@@ -55,6 +55,8 @@ fn only_one_file_reads_the_environment() {
         "jit/compiler/src",
         "jit/llvm/src",
         "host/src",
+        "build/src",
+        "cc/src",
         "command/src",
         "openmp/src",
     ]
@@ -65,12 +67,14 @@ fn only_one_file_reads_the_environment() {
         .filter(|file| !is_of_tests(file) && product(file).contains("env::var"))
         .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
         .collect();
-    // The command reads the variables of its own log and the locale, and `PATH` for the programs
-    // that it starts.
-    let command = ["locale", "logging", "path"].map(|file| format!("command/src/{file}.rs"));
-    // The Vulkan backend reads `PATH` for `spirv-val`.
+    // The command reads the variables of its own log and the locale.
+    let command = ["locale", "logging"].map(|file| format!("command/src/{file}.rs"));
+    // The compilation of kernels reads `PATH` for compilers, the Vulkan backend for `spirv-val`.
+    // Build scripts get Cargo's variables.
     // The OpenMP library reads LLVM's variables.
     let library = [
+        "build/src/lib.rs",
+        "cc/src/path.rs",
         "host/src/environment.rs",
         "openmp/src/settings.rs",
         "plugin-vulkan/src/validate/installed/command.rs",
@@ -82,7 +86,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 25] = [
+const DEPENDENCIES: [(&str, &[&str]); 27] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -134,6 +138,17 @@ const DEPENDENCIES: [(&str, &[&str]); 25] = [
             "longshore-orc-rt",
         ],
     ),
+    (
+        "cc",
+        &[
+            "longshore-compiler",
+            "longshore-llvm",
+            "longshore-work-items",
+            "longshore-checks",
+            "longshore-spirv",
+        ],
+    ),
+    ("build", &["longshore-cc", "longshore-plugin-api"]),
     ("capi", &["longshore"]),
     ("openmp", &["longshore", "longshore-format-amdgpu"]),
     ("conformance", &["longshore", "longshore-plugin-api"]),

@@ -1,0 +1,78 @@
+//! Tests with an installed clang. The generated module is compiled by `cargo xtask crates`.
+
+use super::*;
+
+const SAXPY: &str = "#include <longshore_device.h>\n#include \"scale.h\"\n\
+    struct pair { float a, b; };\n\
+    LONGSHORE_KERNEL(saxpy, (uint64_t n, float a, const float *x, float *y)) {\n\
+      uint64_t i = longshore_global_id(0); if (i < n) y[i] += SCALE * a * x[i]; }\n\
+    LONGSHORE_KERNEL(move, (LONGSHORE_BY_VALUE(struct pair, type), struct pair *to, int16_t s)) {\n\
+      if (longshore_global_id(0) == 0 && s) *to = type; }\n";
+
+/// Returns kernels with their sources in a folder; `None` without clang.
+fn sources(folder: &Path) -> Option<Kernels> {
+    std::fs::write(folder.join("saxpy.c"), SAXPY).unwrap();
+    std::fs::write(folder.join("scale.h"), "#define SCALE 1\n").unwrap();
+    let is_installed = longshore_cc::path::folders().iter().any(|folder| {
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        names.map(|entry| entry.file_name()).any(|name| {
+            let name = name.to_string_lossy();
+            name == "clang"
+                || name.strip_prefix("clang-").is_some_and(|it| it.parse::<u32>().is_ok())
+        })
+    });
+    if !is_installed {
+        println!("clang is not installed; nothing was tried");
+        return None;
+    }
+    Some(Kernels::new("saxpy").with_source(folder.join("saxpy.c")))
+}
+
+#[test]
+fn the_functions_have_the_types_that_the_image_describes() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(kernels) = sources(folder.path()) else { return };
+    kernels.compile_into(folder.path(), std::env::consts::ARCH).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("saxpy.kernels.rs")).unwrap();
+    for part in [
+        "pub unsafe fn saxpy(",
+        "        n: u64,\n        a: f32,\n        x: impl ::longshore::PointerTo<f32>,\n",
+        "pub unsafe fn move_(",
+        "        type_: impl ::longshore::Argument,\n        to: impl ::longshore::PointerTo<()>,\n        \
+         s: i16,\n",
+        "program.kernel(\"move\")?",
+        "/saxpy.0.img",
+    ] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    let image = std::fs::read(folder.path().join("saxpy.0.img")).unwrap();
+    assert!(image.starts_with(b"\x7fELF"));
+}
+
+#[test]
+fn sources_and_their_own_headers_cause_another_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(kernels) = sources(folder.path()) else { return };
+    let targets = kernels.parsed_targets(std::env::consts::ARCH).unwrap();
+    let files = kernels.compilation(targets).dependencies().unwrap();
+    assert_eq!(files, ["saxpy.c", "scale.h"].map(|name| folder.path().join(name)));
+}
+
+#[test]
+fn an_error_shows_the_compilers_message_and_the_wrong_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(kernels) = sources(folder.path()) else { return };
+    let compile = |kernels: &Kernels| {
+        kernels.compile_into(folder.path(), std::env::consts::ARCH).unwrap_err().to_string()
+    };
+    std::fs::write(folder.path().join("broken.c"), "int x = ;").unwrap();
+    let error = compile(&Kernels::new("broken").with_source(folder.path().join("broken.c")));
+    assert!(error.contains("broken.c:1:9: error:"), "{error}");
+    let error = compile(&kernels.clone().with_targets("hots"));
+    assert!(error.contains("the target 'hots' is not valid") && error.contains("host"), "{error}");
+    std::fs::write(folder.path().join("plain.c"), "void f(void **a) {}").unwrap();
+    let error = compile(&Kernels::new("plain").with_source(folder.path().join("plain.c")));
+    assert!(error.contains("no kernel with a description"), "{error}");
+    let error = compile(&Kernels::new("nothing"));
+    assert!(error.contains("at least one source"), "{error}");
+}
