@@ -53,7 +53,7 @@ pub struct Kernels {{
     program: ::longshore::Program,
 {fields}}}
 
-#[allow(non_snake_case, clippy::too_many_arguments)]
+#[allow(dead_code, non_snake_case, clippy::too_many_arguments)]
 impl Kernels {{
     /// Returns the image, with code for each target.
     pub fn image() -> ::longshore::Image {{

@@ -79,6 +79,8 @@
 //! The crate runs on Linux, on x86-64 and AArch64. It contains no code for a particular vendor and
 //! links no driver.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod absence;
 mod backend;
 mod device;

@@ -181,6 +181,8 @@
 //! values), `export` (traits to tables), [`remote`] (tables to traits). Start reading at
 //! [`backend`], then [`abi::Entry`]. `docs/plugin-interface.md` numbers the promises of both sides.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // First, as the modules below use its macro `with_interface!`.
 #[macro_use]
 mod interface;

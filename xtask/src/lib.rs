@@ -5,6 +5,8 @@
 
 #[cfg(feature = "tasks")]
 pub mod bench;
+#[cfg(feature = "tasks")]
+pub mod crates;
 pub mod demo;
 mod documentation;
 #[cfg(feature = "tasks")]

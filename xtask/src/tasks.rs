@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use xtask::install::{self, Profile};
-use xtask::{bench, demo, gpu_check, header, mathematics, prose, sanitize, test};
+use xtask::{bench, crates, demo, gpu_check, header, mathematics, prose, sanitize, test};
 
 /// The repository's tasks.
 #[derive(Parser)]
@@ -64,6 +64,13 @@ enum Task {
         #[arg(long)]
         small: bool,
     },
+    /// Packs the crates for crates.io, builds each from its package, and builds programs of users
+    /// with them. Publishes nothing.
+    Crates {
+        /// Build the programs of users alone.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Installs the command, the plugins, LLVM Offload's C API and their headers. The installation
     /// can be moved.
     Install {
@@ -88,6 +95,7 @@ fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Header { bless } => header::run(bless),
         Task::Demo => demo::run(),
+        Task::Crates { quick } => crates::run(quick),
         Task::Prose { arguments } => prose::run(&arguments),
         Task::Test { install, all } => test::run(install, all),
         Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),

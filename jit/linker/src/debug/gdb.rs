@@ -12,7 +12,7 @@
 //! stripped.
 //!
 //! gdb reads the lists of all libraries, lldb that of the first one. So if the executable contains
-//! this crate too, a library uses the executable's list ([`program`]).
+//! this crate too, a library uses the executable's list (`gdb/program.rs`).
 //!
 //! A lock beside the list guards it. Users of another definition have a lock of their own, so a
 //! program that statically links LLVM's JIT too must not register objects with both at the same
