@@ -196,8 +196,10 @@ impl RemotePlatform {
             // SAFETY: a live platform and the sink of this call.
             unsafe { ask(self.handle, index, query as u32, sink) }
         })?;
-        let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
-        let reply = reply.into_plugin_bytes(self.plugin(), place)?;
+        let reply = reply.into_plugin_bytes(
+            self.plugin(),
+            format_args!("longshore.platform, device_info {query:?} of device {index}"),
+        )?;
         InfoValue::from_bytes(query.value_type(), reply)
             .map_err(|error| error.context(format_args!("{query:?}")))
     }
