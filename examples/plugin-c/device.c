@@ -1,6 +1,6 @@
 // "longshore.device".
 
-#include "sample.h"
+#include "plugin.h"
 #include <stdlib.h>
 
 longshore_error_object *open_device(longshore_platform *platform, uint32_t index,

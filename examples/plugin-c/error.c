@@ -1,6 +1,6 @@
-// Errors and strings.
+// Errors.
 
-#include "sample.h"
+#include "plugin.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,16 +49,4 @@ longshore_error_object *copy_of(const longshore_error_object *error) {
 void release(longshore_error_object *error) {
     if (error && error->release)
         error->release(error);
-}
-
-longshore_text text(const char *string) {
-    return (longshore_text){(const uint8_t *)string, strlen(string)};
-}
-
-bool same_text(longshore_text a, longshore_text b) {
-    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
-}
-
-void write_text(longshore_sink sink, const char *string) {
-    sink.write(sink.context, (const uint8_t *)string, strlen(string));
 }

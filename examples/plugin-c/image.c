@@ -11,7 +11,7 @@
 // operand may be a global of a later line. The checksum is the FNV-1a hash of all bytes before its
 // line, so that the plugin loads no damaged image.
 
-#include "sample.h"
+#include "plugin.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

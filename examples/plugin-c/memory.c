@@ -1,6 +1,6 @@
 // Device memory: an arena whose addresses are not host pointers.
 
-#include "sample.h"
+#include "plugin.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // "longshore.module" and "longshore.instrumentation".
 
-#include "sample.h"
+#include "plugin.h"
 #include <stdlib.h>
 #include <string.h>
 

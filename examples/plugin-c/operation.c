@@ -1,6 +1,6 @@
 // The built-in operations of the device: the code of kernels, constructors and destructors.
 
-#include "sample.h"
+#include "plugin.h"
 #include <string.h>
 
 // Returns the memory behind a pointer of an operation: a wrong pointer is an error of the kernel.

@@ -1,6 +1,6 @@
 // The plugin's entry and its platform: start reading here.
 
-#include "sample.h"
+#include "plugin.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,39 +20,6 @@ static void describe(longshore_description *description) {
         // `platform_destroy` leaves no thread behind and C has no thread-local destructors.
         .unloadable = 1,
     };
-}
-
-// A sink for short answers.
-typedef struct short_text {
-    char data[32];
-    size_t bytes;
-    bool fits;
-} short_text;
-
-static void append(void *context, const uint8_t *data, size_t bytes) {
-    short_text *into = context;
-    into->fits = into->fits && bytes < sizeof into->data - into->bytes;
-    if (into->fits && bytes) {
-        memcpy(into->data + into->bytes, data, bytes);
-        into->bytes += bytes;
-    }
-}
-
-// Reads a number that the user can set as LONGSHORE_<BACKEND>_<NAME>. Plugins ask the host, which
-// knows when the environment is not trusted.
-static longshore_error_object *setting(const longshore_services *services, const char *name,
-                                       uint64_t most, uint64_t *value) {
-    short_text answer = {.fits = true};
-    if (!services->setting(services->context, text(name), (longshore_sink){&answer, append}))
-        return NULL;
-    char *end = answer.data;
-    unsigned long long number = strtoull(answer.data, &end, 10);
-    if (!answer.fits || end == answer.data || *end || answer.data[0] == '-' || number > most)
-        return fail(LONGSHORE_ERROR_INVALID_VALUE,
-                    "the setting %s of " BACKEND " is '%s', expected a number up to %llu", name,
-                    answer.data, (unsigned long long)most);
-    *value = number;
-    return NULL;
 }
 
 static void log_debug(const longshore_services *services, const char *message) {
@@ -117,23 +84,6 @@ static longshore_error_object *check_index(longshore_platform *platform, uint32_
     return fail(LONGSHORE_ERROR_INVALID_DEVICE,
                 "there is no device " BACKEND ":%u, the platform has %u", index,
                 platform->device_count);
-}
-
-static void write_u32(longshore_sink sink, uint32_t value) {
-    sink.write(sink.context, (const uint8_t *)&value, sizeof value);
-}
-
-static void write_u64(longshore_sink sink, uint64_t value) {
-    sink.write(sink.context, (const uint8_t *)&value, sizeof value);
-}
-
-static void write_bool(longshore_sink sink, uint8_t value) {
-    sink.write(sink.context, &value, sizeof value);
-}
-
-static void write_dimensions(longshore_sink sink, uint32_t each) {
-    uint32_t value[3] = {each, each, each};
-    sink.write(sink.context, (const uint8_t *)value, sizeof value);
 }
 
 // Unanswered queries return UNIMPLEMENTED, which the host passes on. longshore_plugin.h specifies

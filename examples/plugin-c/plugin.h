@@ -3,8 +3,8 @@
 // The device of this plugin is fictitious: threads of the host play a fixed-function unit with its
 // own memory. Where a vendor's plugin calls its driver, this one does the work itself.
 
-#ifndef SAMPLE_H
-#define SAMPLE_H
+#ifndef PLUGIN_H
+#define PLUGIN_H
 
 #define _DEFAULT_SOURCE // for MAP_ANONYMOUS and clock_gettime under -std=c99
 
@@ -101,6 +101,19 @@ struct longshore_module {
     hook *constructors, *destructors; // in the order in which they run
 };
 
+// answer.c
+longshore_text text(const char *string);
+bool same_text(longshore_text a, longshore_text b);
+void write_text(longshore_sink sink, const char *string);
+void write_u32(longshore_sink sink, uint32_t value);
+void write_u64(longshore_sink sink, uint64_t value);
+void write_bool(longshore_sink sink, uint8_t value);
+void write_dimensions(longshore_sink sink, uint32_t each);
+// Reads a number that the user can set as LONGSHORE_<BACKEND>_<NAME>; `value` keeps its value
+// without such a setting.
+longshore_error_object *setting(const longshore_services *services, const char *name,
+                                uint64_t most, uint64_t *value);
+
 // error.c
 longshore_error_object *fail(uint32_t code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -108,9 +121,6 @@ longshore_error_object *fail(uint32_t code, const char *format, ...)
 longshore_error_object *copy_of(const longshore_error_object *error);
 void release(longshore_error_object *error);
 longshore_error_object *out_of_memory(void);
-longshore_text text(const char *string);
-bool same_text(longshore_text a, longshore_text b);
-void write_text(longshore_sink sink, const char *string);
 
 // memory.c
 longshore_error_object *memory_open(longshore_device *device);
@@ -147,4 +157,4 @@ longshore_error_object *create_event(longshore_device *device, uint32_t timing,
                                      longshore_event **event);
 void join_queues(longshore_device *device);
 
-#endif // SAMPLE_H
+#endif // PLUGIN_H
