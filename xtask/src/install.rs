@@ -25,13 +25,19 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "share/zsh/site-functions/_longshore"),
     ("fish", "share/fish/vendor_completions.d/longshore.fish"),
 ];
+/// The folder of package files for headers, which are the same on all machines.
+const PKG_CONFIG: &str = "share/pkgconfig";
 /// Files of the repository, and their folders below the prefix.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 12] = [
     ("capi/include/OffloadAPI.h", "include/offload"),
     ("plugin-api/include/longshore_plugin.h", "include"),
     ("capi/package/LLVMOffload.pc", "lib/pkgconfig"),
     ("capi/package/LLVMOffloadConfig.cmake", "lib/cmake/LLVMOffload"),
     ("capi/package/LLVMOffloadConfigVersion.cmake", "lib/cmake/LLVMOffload"),
+    ("plugin-api/package/longshore-plugin.pc", PKG_CONFIG),
+    ("plugin-api/package/LongshorePluginConfig.cmake", "share/cmake/LongshorePlugin"),
+    ("plugin-api/package/LongshorePluginConfigVersion.cmake", "share/cmake/LongshorePlugin"),
+    ("include/package/longshore-device.pc", PKG_CONFIG),
     ("command/src/run/longshore-gdb.py", "share/longshore"),
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
@@ -145,9 +151,12 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     })
 }
 
-/// Copies a header for kernels, or a folder with its contents.
+/// Copies a header for kernels, or a folder with its contents. Other files have their own places.
 fn put_headers(name: &Path, prefix: &Path) -> Result<()> {
     let from = root().join(name);
+    if from.is_file() && name.extension() != Some("h".as_ref()) {
+        return Ok(());
+    }
     if from.is_dir() {
         for entry in std::fs::read_dir(&from).with_context(|| from.display().to_string())? {
             put_headers(&name.join(entry?.file_name()), prefix)?;

@@ -120,7 +120,9 @@ fn check(root: &Path, file: &Path) -> Result<Vec<Finding>> {
     let end = file.extension().and_then(|end| end.to_str()).unwrap_or(name);
     let kind = match end {
         "rs" | "md" => end,
-        "c" | "h" | "in" | "cc" | "cpp" | "cu" | "cl" | "comp" | "glsl" | "wgsl" | "S" => end,
+        "c" | "h" | "in" | "cc" | "cpp" | "hpp" | "cu" | "cl" | "comp" | "glsl" | "wgsl" | "S" => {
+            end
+        }
         "txt" if name.ends_with(".rs.txt") => "rs",
         "toml" | "sh" | "py" | "yml" | "yaml" | "run" | "Makefile" | "cmake" | "gitignore" => "#",
         _ => return Ok(Vec::new()),

@@ -134,6 +134,37 @@ fn programs_that_cmake_made_find_the_moved_plugins() {
 }
 
 #[test]
+fn package_files_of_headers_have_their_versions_and_folders() {
+    let prefix = installed().prefix();
+    let header = fs::read_to_string(prefix.join("include/longshore_plugin.h")).unwrap();
+    let number = |name: &str| {
+        let line = header.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+        line.unwrap_or_else(|| panic!("no {name}")).to_owned()
+    };
+    let interface =
+        ["LONGSHORE_INTERFACE_MAJOR", "LONGSHORE_INTERFACE_MINOR"].map(number).join(".");
+    let cmake = "share/cmake/LongshorePlugin/LongshorePluginConfigVersion.cmake";
+    let cmake = fs::read_to_string(prefix.join(cmake)).unwrap();
+    assert!(cmake.contains(&format!("set(PACKAGE_VERSION \"{interface}\")")), "{cmake}");
+    if is_missing("pkg-config") {
+        return;
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    for (package, header, version) in [
+        ("longshore-plugin", "longshore_plugin.h", &*interface),
+        ("longshore-device", "longshore_device.h", version),
+    ] {
+        let ask = |option: &str| {
+            let mut pkg_config = Command::new("pkg-config");
+            pkg_config.env("PKG_CONFIG_PATH", prefix.join("share/pkgconfig"));
+            printed(pkg_config.args([option, package])).trim().to_owned()
+        };
+        assert_eq!(ask("--modversion"), version);
+        assert!(Path::new(&ask("--variable=includedir")).join(header).is_file(), "{package}");
+    }
+}
+
+#[test]
 fn another_version_is_not_found() {
     if is_missing("cmake") {
         return;
