@@ -18,6 +18,7 @@ mod link;
 mod locale;
 mod logging;
 mod manual;
+mod new_plugin;
 mod options;
 mod output;
 mod passes;
@@ -55,6 +56,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Inspect(inspect) => inspect.execute()?,
         Subcommand::Cc(cc) => cc.execute()?,
         Subcommand::Link(link) => return link.execute(),
+        Subcommand::NewPlugin(new_plugin) => new_plugin.execute()?,
         Subcommand::Check(check) => return Err(check.execute(common)),
         Subcommand::Completions(completions) => completions.execute(&Options::command())?,
         Subcommand::Manual(manual) => manual.execute(Options::command())?,

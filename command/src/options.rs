@@ -8,6 +8,7 @@ use crate::devices::Devices;
 use crate::inspect::Inspect;
 use crate::link::Link;
 use crate::manual::Manual;
+use crate::new_plugin::NewPlugin;
 use crate::passes::Passes;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
@@ -60,6 +61,7 @@ pub(crate) enum Subcommand {
     Cc(Box<Cc>),
     Link(Box<Link>),
     Check(Check),
+    NewPlugin(NewPlugin),
     Completions(Completions),
     #[command(name = "__manual", hide = true)]
     Manual(Manual),

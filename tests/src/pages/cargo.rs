@@ -31,6 +31,7 @@ case "$1" in build|run) ;; *) exec "$cargo" "$@" ;; esac
 system={architecture}-unknown-linux-gnu
 "$cargo" metadata --format-version 1 --filter-platform $system > /dev/null
 mkdir -p target/debug
+export CARGO_PKG_VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 compile() {{ rustc --edition=2024 --color=never {externs} -Ldependency='{deps}' "$@"; }}
 if [ -f src/lib.rs ]; then
   name=$(sed -n '/^\[lib\]/,$s/^name = "\(.*\)"/\1/p' Cargo.toml)

@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 /// The folder of the headers that `longshore_device.h` includes.
 const PARTS: &str = "include/longshore_math";
+/// The folder of the package files for CMake.
+const CMAKE: &str = "share/cmake/LongshorePlugin";
 /// Time limit of one command in seconds.
 const LIMIT: &str = "300";
 /// The script of the terminal. It runs the file `command` with the exit status, the folder and the
@@ -193,6 +195,8 @@ impl Reader {
             part("float.h"),
             part("pair.h"),
             (header("plugin-api/include/longshore_plugin.h"), "include"),
+            (header("plugin-api/package/LongshorePluginConfig.cmake"), CMAKE),
+            (header("plugin-api/package/LongshorePluginConfigVersion.cmake"), CMAKE),
         ];
         for (file, folder) in files {
             let to = prefix.join(folder);

@@ -6,5 +6,6 @@ mod check_command;
 mod guides;
 mod isolation;
 mod linked;
+mod new_plugin;
 mod plugins;
 mod trust;

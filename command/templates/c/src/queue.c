@@ -1,0 +1,1 @@
+../../../../examples/plugin-c/queue.c
