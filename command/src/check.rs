@@ -24,6 +24,12 @@ pub(crate) struct Check {
     /// Run each check in its own process: a check that dies has failed, and the others still run
     #[arg(long)]
     isolated: bool,
+    /// Write the results as JSON, with the hash of the plugin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "verify"])]
+    report: Option<PathBuf>,
+    /// Verify a report instead: that it is unchanged, and on the file of --plugin
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    verify: Option<PathBuf>,
     /// List the checks without running them
     #[arg(long)]
     list: bool,
@@ -49,6 +55,11 @@ impl Check {
         }
         if let Some(fixtures) = &self.fixtures {
             command.arg("--fixtures").arg(fixtures);
+        }
+        for (option, file) in [("--report", &self.report), ("--verify", &self.verify)] {
+            if let Some(file) = file {
+                command.arg(option).arg(file);
+            }
         }
         if self.isolated {
             command.arg("--isolated");

@@ -7,6 +7,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
+/// The beginning of failures of behaviours whose process did not end well.
+pub const DIED: &str = "its process ";
+
 /// Writes an outcome into an existing file, for [`read`].
 ///
 /// # Errors
@@ -44,10 +47,10 @@ pub fn judge(outcome: Option<Outcome>, status: Option<ExitStatus>) -> Outcome {
     match (outcome, end) {
         (Some(failed @ Outcome::Failed(_)), _) => failed,
         (Some(outcome), None) => outcome,
-        (Some(_), Some(end)) => Outcome::Failed(format!("its process {end}, after the behaviour")),
-        (None, Some(end)) => Outcome::Failed(format!("its process {end}")),
+        (Some(_), Some(end)) => Outcome::Failed(format!("{DIED}{end}, after the behaviour")),
+        (None, Some(end)) => Outcome::Failed(format!("{DIED}{end}")),
         (None, None) => {
-            Outcome::Failed("its process ended with exit status 0 in the middle of it".to_owned())
+            Outcome::Failed(format!("{DIED}ended with exit status 0 in the middle of it"))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Images that the behaviours load, by name and format.
 
 use longshore::{Acceptance, Device, Error, ErrorCode, Format, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,6 +86,20 @@ impl Fixtures {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the formats of the images that the device loads, sorted.
+    ///
+    /// # Errors
+    /// Errors of [`Device::suits`].
+    pub fn formats(&self, device: &Device) -> Result<Vec<&'static str>> {
+        let mut formats = BTreeSet::new();
+        for image in self.images.values().flatten() {
+            if !formats.contains(image.format) && device.suits(&image.bytes)?.is_accepted() {
+                formats.insert(image.format);
+            }
+        }
+        Ok(formats.into_iter().collect())
     }
 
     /// Returns the device's reasons to refuse the images of this name in one of `formats`, the

@@ -30,6 +30,7 @@
 //! for every device of this machine. Start reading at `suite.rs`.
 
 pub mod amount;
+pub mod certificate;
 pub mod endings;
 mod fixtures;
 mod services;
@@ -38,5 +39,8 @@ mod trusted_images;
 
 pub use fixtures::Fixtures;
 pub use services::services_for;
-pub use suite::{Behaviour, DeviceName, Filter, Outcome, Report, Setup, behaviours};
+pub use suite::{
+    Behaviour, DeviceName, Filter, Outcome, Report, Setup, Step, behaviours, step_after,
+    step_to_a_device,
+};
 pub use trusted_images::TrustedImages;

@@ -1,6 +1,7 @@
 //! The list of behaviours and their description. [`runner`] runs them.
 
 mod bad_input;
+mod basics;
 mod close;
 mod context;
 mod copies;
@@ -12,10 +13,12 @@ mod launches;
 mod life;
 mod memory;
 mod programs;
+mod promises;
 mod queues;
 mod runner;
 mod threads;
 
+pub use promises::{Step, step_after, step_to_a_device};
 pub use runner::{DeviceName, Filter, Report, Setup};
 
 use context::Context;
@@ -44,11 +47,12 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Returns every behaviour in the order of the run: basic behaviours first, rare ones last.
+/// Returns every behaviour in the order of the run: basic behaviours first, rare ones last. So the
+/// first failure is the next step of a plugin's author.
 pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     let groups = [
+        basics::BEHAVIOURS,
         info::BEHAVIOURS,
-        interface::BEHAVIOURS,
         memory::BEHAVIOURS,
         copies::BEHAVIOURS,
         queues::BEHAVIOURS,
@@ -58,6 +62,7 @@ pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         life::BEHAVIOURS,
         close::BEHAVIOURS,
         bad_input::BEHAVIOURS,
+        interface::BEHAVIOURS,
         threads::BEHAVIOURS,
     ];
     groups.into_iter().flatten()

@@ -22,9 +22,10 @@ fn the_suite_gets_the_options_and_its_exit_code_is_passed_on() {
     let (folder, mut check) = alone();
     install(folder.path());
     check.args(["check", "--device", "host:0", "--plugin", "/x.so", "--fixtures", "/images"]);
+    check.args(["--report", "r.json"]);
     let ended = outcome(check.args(["memory", "queue", "--backend", "host", "-v", "--isolated"]));
     assert_eq!(ended.code, 4, "{}", ended.stderr);
-    let expected = "<--plugin>\n</x.so>\n<--device>\n<host:0>\n<--fixtures>\n</images>\n<--isolated>\n<-->\n\
+    let expected = "<--plugin>\n</x.so>\n<--device>\n<host:0>\n<--fixtures>\n</images>\n<--report>\n<r.json>\n<--isolated>\n<-->\n\
                     <memory>\n<queue>\nbackend host devices  log info\n";
     assert_eq!(ended.stdout, expected);
 }

@@ -23,7 +23,7 @@ behaviour_list! { "events":
     "a queue that waits for an event behind failed work takes the failure over"
         ["P-68"] failures_are_taken_over;
     "a host function cannot wait for an event behind it on its own queue"
-        [] own_functions_are_not_waited_for;
+        ["P-49"] own_functions_are_not_waited_for;
     "events may be dropped before they are reached" ["P-52"] unreached_events_may_be_dropped;
     "elapsed time is that between two events" ["P-53"] elapsed_time_is_measured;
     "elapsed time needs timing" ["P-53"] elapsed_time_needs_timing;

@@ -1,10 +1,11 @@
 //! The runner of behaviours: a host and a fresh device for each, a time limit, panics, leaks.
 
 use super::context::Context;
+use super::promises::{OPENING, Step, step_to_a_device};
 use super::{Behaviour, Outcome, behaviours};
 use crate::amount;
 use crate::fixtures::Fixtures;
-use longshore::{DeviceFacts, Environment, Host, Result};
+use longshore::{Candidate, DeviceEntry, DeviceFacts, Environment, Host, Result};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -129,6 +130,61 @@ impl Setup {
         Ok(host.devices().iter().map(|entry| DeviceName::new(entry.facts())).collect())
     }
 
+    /// Returns the reason for a lack of devices, and the next step for the plugin that was named
+    /// first. Blocks while drivers start.
+    ///
+    /// # Errors
+    /// Errors of [`Host::new`].
+    pub fn why_no_device(&self) -> Result<(String, Option<Step>)> {
+        let host = self.host(self.environment.clone(), self.devices.as_deref())?;
+        let named = |candidate: &&Candidate| match &self.plugins[..] {
+            [] => false,
+            [plugin, ..] => candidate.path.file_name() == plugin.file_name(),
+        };
+        let candidate = host.candidates().iter().find(named);
+        let step = candidate.and_then(|candidate| step_to_a_device(&candidate.outcome));
+        // The author of this plugin needs no facts about other plugins.
+        let why = match (candidate, step) {
+            (Some(Candidate { path, outcome, .. }), Some(_)) => {
+                format!("'{}': {}: {}", path.display(), outcome.label(), outcome.reason())
+            }
+            _ => host.why_no_device(),
+        };
+        Ok((why, step))
+    }
+
+    /// Calls `read` with the plugin of a device, the device's entry, and the formats of the images
+    /// that the device accepts. Without `open` there are no formats. Blocks while drivers start.
+    ///
+    /// # Errors
+    /// `NotFound` if the device has disappeared, and errors of opening the device.
+    pub fn with_subject<T>(
+        &self,
+        device: &DeviceName,
+        open: bool,
+        read: impl FnOnce(&Candidate, &DeviceEntry, Vec<&'static str>) -> T,
+    ) -> Result<T> {
+        let host = self.host(self.environment.clone(), None)?;
+        let missing = || {
+            let message = format!("{} has disappeared", device.name);
+            longshore::Error::new(longshore::ErrorCode::NotFound, message)
+        };
+        let is_it = |entry: &&DeviceEntry| DeviceName::new(entry.facts()) == *device;
+        let entry = host.devices().iter().find(is_it).ok_or_else(missing)?;
+        let is_loaded = |candidate: &&Candidate| {
+            let outcome = &candidate.outcome;
+            candidate.backend == device.backend
+                && matches!(outcome, longshore::Outcome::Loaded | longshore::Outcome::Isolated(_))
+        };
+        let candidate = host.candidates().iter().find(is_loaded).ok_or_else(missing)?;
+        let formats = match open.then(|| entry.open()) {
+            Some(Ok(device)) => self.fixtures.formats(&device)?,
+            // The behaviours of a device that does not open have failed for this reason.
+            Some(Err(_)) | None => Vec::new(),
+        };
+        Ok(read(candidate, entry, formats))
+    }
+
     /// Returns the time limit of a behaviour: one minute, or ten minutes in short tests.
     pub fn time_limit() -> Duration {
         amount::limit(LIMIT)
@@ -183,7 +239,7 @@ impl Setup {
                     _ => outcome,
                 }
             }
-            Err(error) => Outcome::Failed(format!("opening {}: {error:?}", device.name)),
+            Err(error) => Outcome::Failed(format!("{OPENING}{}: {error:?}", device.name)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use longshore_tests::world::{World, check_command};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Faults, with their texts in the report.
@@ -64,4 +65,89 @@ fn a_suite_that_is_cut_short_has_reported_how_far_it_came() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(is_reported);
+}
+
+#[test]
+fn the_first_failure_names_the_next_function_to_write() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    for (table, index, expected) in [
+        ("longshore.platform", 3, "next: basics: a device opens and closes: write `open`"),
+        ("longshore.device", 1, "next: basics: device memory is allocated and freed: write `alloc"),
+        ("longshore.device", 4, "next: basics: an idle queue has nothing to wait for: write `crea"),
+        ("longshore.queue", 1, "next: basics: a copy to the device and back keeps its bytes: wri"),
+        ("longshore.event", 1, "next: basics: an event behind a copy completes: write `record_ev"),
+    ] {
+        world.set_fault(table, index, "abort");
+        let output = check(&world, &["--isolated", "basics: "]).output().unwrap();
+        let lines = lines(&output);
+        let next = lines.iter().find(|line| line.trim_start().starts_with("next: "));
+        let next = next.unwrap_or_else(|| panic!("{table} {index}: {lines:#?}"));
+        assert!(next.trim_start().starts_with(expected), "{table} {index}: {next}");
+        assert!(next.contains(", docs/plugin-interface.md#"), "{next}");
+        assert_eq!(output.status.code(), Some(4));
+    }
+}
+
+#[test]
+fn without_a_device_the_next_step_is_in_connect() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    let output = check(&world, &[]).env("LONGSHORE_FAULTY_DEVICES", "0").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("the setting DEVICES is 0"), "{said}");
+    assert!(said.contains("next: ") && said.contains("(P-15, "), "{said}");
+}
+
+#[test]
+fn a_file_with_another_name_is_refused_and_no_other_device_is_checked() {
+    let world = World::new();
+    let file = world.path().join("mine.so");
+    std::fs::write(&file, "").unwrap();
+    let output = Command::new(check_command()).arg("--plugin").arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0), "{said}");
+    assert!(said.contains("is no plugin by its name"), "{said}");
+}
+
+#[test]
+fn a_report_is_written_whether_checks_fail_or_not_and_is_verified() {
+    let world = World::new();
+    let plugin = world.add_faulty("faulty");
+    let file = world.path().join("report.json");
+    let written = ["--isolated", "--report", file.to_str().unwrap(), "basics: ", "info: "];
+    let verify = |plugin: &Path| {
+        let mut command = Command::new(check_command());
+        command.arg("--verify").arg(&file).arg("--plugin").arg(plugin).output().unwrap()
+    };
+    for (status, outcome) in [(0, "passed"), (4, "failed")] {
+        if status != 0 {
+            world.set_fault("longshore.queue", 2, "abort");
+        }
+        let output = check(&world, &written).env("SOURCE_DATE_EPOCH", "86400").output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{:#?}", lines(&output));
+        let report = std::fs::read_to_string(&file).unwrap();
+        for text in [
+            "\"date\": \"1970-01-02T00:00:00Z\"".to_owned(),
+            "\"image_formats\": [\"ops\"]".to_owned(),
+            format!("\"number\": \"P-45\", \"outcome\": \"{outcome}\""),
+        ] {
+            assert!(compact(&report).contains(&compact(&text)), "no {text} in {report}");
+        }
+        let verified = verify(&plugin);
+        assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+        let other = world.add_file("other", b"other");
+        assert_eq!(verify(&other).status.code(), Some(4));
+    }
+    let report = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, report.replace("\"failed\"", "\"passed\"")).unwrap();
+    let edited = verify(&plugin);
+    assert_eq!(edited.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&edited.stderr).contains("the report was edited"));
+}
+
+/// Returns JSON without blanks.
+fn compact(json: &str) -> String {
+    json.split_whitespace().collect()
 }

@@ -2,25 +2,29 @@
 
 mod isolated;
 mod print;
+mod report;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use longshore::{Error, ErrorCode};
-use longshore_conformance::{DeviceName, Filter, Fixtures, Setup, behaviours};
+use longshore_conformance::{Behaviour, DeviceName, Filter, Fixtures, Outcome, Setup, behaviours};
 use longshore_plugin_api::printable;
 use print::{DeviceReport, unless_unread};
+use report::ReportFile;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const UNWRITTEN: u8 = 1;
 const USAGE: u8 = 2;
 const NO_DEVICE: u8 = 3;
 const FAILED: u8 = 4;
 
 /// Checks that devices behave as Longshore's plugin interface promises.
 ///
-/// Exits with status 0 if no behaviour failed, status 2 for bad usage, status 3 if there is no
-/// device to check, status 4 if a behaviour failed.
+/// Exits with status 0 if no behaviour failed, and status 1 if the report cannot be written. Bad
+/// usage is status 2, and a lack of devices status 3. The status is 4 if a behaviour failed, or if
+/// a verified report does not count.
 #[derive(Parser)]
 #[command(name = "longshore-check", version)]
 struct Options {
@@ -37,6 +41,12 @@ struct Options {
     /// Run each behaviour in a process of its own: a crash is a failure, and the others still run
     #[arg(long)]
     isolated: bool,
+    /// File for the results as JSON, with the hash of the plugin: see docs/conformance.md
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "verify"])]
+    report: Option<PathBuf>,
+    /// Report to verify, and to compare with the file of --plugin; runs no behaviour
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    verify: Option<PathBuf>,
     /// Behaviour that this process runs
     #[arg(long, hide = true, requires_all = ["outcome", "device"])]
     behaviour: Option<String>,
@@ -58,6 +68,9 @@ fn main() -> ExitCode {
         unless_unread(list(&filter));
         return ExitCode::SUCCESS;
     }
+    if let Some(report) = &options.verify {
+        return report::verify(report, &options.plugin);
+    }
     if behaviours().all(|behaviour| !filter.admits(behaviour)) {
         eprintln!("error: no behaviour contains one of these texts; --list prints all behaviours");
         return ExitCode::from(USAGE);
@@ -67,8 +80,11 @@ fn main() -> ExitCode {
     }
     match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
         Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter, &options),
-        Ok(_) => no_device("none found; `longshore plugins` prints the reasons"),
-        Err(error) => no_device(&error.to_string()),
+        Ok((_, setup)) => no_device(&setup),
+        Err(error) => {
+            eprintln!("no device to check: {error}");
+            ExitCode::from(NO_DEVICE)
+        }
     }
 }
 
@@ -103,6 +119,14 @@ fn setup(options: &Options) -> longshore::Result<Setup> {
             let message = format!("no such plugin: '{}'", plugin.display());
             return Err(Error::new(ErrorCode::NotFound, message));
         }
+        // The host would skip the file, and the suite would pass on other devices.
+        if plugin.is_file() && backend_of(plugin).is_none() {
+            let message = format!(
+                "'{}' is no plugin by its name, expected 'liblongshore_plugin_<backend>.so'",
+                plugin.display()
+            );
+            return Err(Error::new(ErrorCode::InvalidValue, message));
+        }
         setup = setup.with_plugin(plugin);
     }
     let backends: Vec<_> = options.plugin.iter().filter_map(|path| backend_of(path)).collect();
@@ -114,12 +138,38 @@ fn setup(options: &Options) -> longshore::Result<Setup> {
 }
 
 fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter, options: &Options) -> ExitCode {
-    let failed = devices.iter().map(|device| check_device(setup, device, filter, options));
-    if failed.sum::<usize>() == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+    let file = options.report.as_deref();
+    let mut report = match file.map(|file| ReportFile::begin(setup, devices, file)).transpose() {
+        Ok(report) => report,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let mut failed = 0;
+    for device in devices {
+        let results = check_device(setup, device, filter, options);
+        failed += results.iter().filter(|(_, it)| matches!(it, Outcome::Failed(_))).count();
+        if let Some(report) = &mut report {
+            report.add(device, results);
+        }
+    }
+    if let Some(report) = report
+        && let Err(message) = report.write(setup, options)
+    {
+        eprintln!("error: {message}");
+        return ExitCode::from(UNWRITTEN);
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
-/// Checks a device and returns the number of failed behaviours.
-fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter, options: &Options) -> usize {
+/// Checks a device, prints and returns the outcomes.
+fn check_device(
+    setup: &Setup,
+    device: &DeviceName,
+    filter: &Filter,
+    options: &Options,
+) -> Vec<(&'static Behaviour, Outcome)> {
     let count = behaviours().filter(|behaviour| filter.admits(behaviour)).count();
     // The bar draws nothing if standard error is not a terminal.
     let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {wide_msg}");
@@ -127,6 +177,7 @@ fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter, options: &O
         .with_style(style.expect("the template is well-formed"))
         .with_prefix(printable(&device.name).into_owned());
     let mut report = DeviceReport::begin(device);
+    let mut results = Vec::with_capacity(count);
     for behaviour in behaviours().filter(|behaviour| filter.admits(behaviour)) {
         bar.set_message(behaviour.name);
         let outcome = match options.isolated {
@@ -135,13 +186,25 @@ fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter, options: &O
         };
         bar.suspend(|| report.add(behaviour, &outcome));
         bar.inc(1);
+        results.push((behaviour, outcome));
     }
     bar.finish_and_clear();
-    report.end()
+    report.end();
+    results
 }
 
-fn no_device(why: &str) -> ExitCode {
-    eprintln!("no device to check: {why}");
+/// Prints the reason for a lack of devices, and the next step of the plugin's author.
+fn no_device(setup: &Setup) -> ExitCode {
+    match setup.why_no_device() {
+        Ok((why, step)) => {
+            eprintln!("no device to check: {}", printable(&why));
+            match step {
+                Some(step) => eprintln!("next: {step}"),
+                None => eprintln!("`longshore plugins` lists all plugins with their outcomes"),
+            }
+        }
+        Err(error) => eprintln!("no device to check: {error}"),
+    }
     ExitCode::from(NO_DEVICE)
 }
 

@@ -1,8 +1,11 @@
 //! The report, printed line by line.
 
-use longshore_conformance::{Behaviour, DeviceName, Outcome};
+use longshore_conformance::{Behaviour, DeviceName, Outcome, Step, step_after};
 use longshore_plugin_api::printable;
 use std::io::{self, Write};
+
+/// A part of the reason if a device takes no image of a name.
+const WITHOUT_IMAGE: &str = "accepts none of the images";
 
 /// The part of the report on one device. Each line is printed at the end of its behaviour, so that
 /// the report of an interrupted suite shows its progress.
@@ -11,34 +14,56 @@ pub(super) struct DeviceReport {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// Number of the skipped behaviours for which the device has no image.
+    without_image: usize,
+    /// The first failed behaviour with the next step.
+    next: Option<(&'static Behaviour, Step)>,
 }
 
 impl DeviceReport {
     /// Prints the name of the device.
     pub(super) fn begin(device: &DeviceName) -> DeviceReport {
         unless_unread(writeln!(io::stdout(), "{}", printable(&device.name)));
-        DeviceReport { group: "", passed: 0, failed: 0, skipped: 0 }
+        let (passed, failed, skipped) = (0, 0, 0);
+        DeviceReport { group: "", passed, failed, skipped, without_image: 0, next: None }
     }
 
     /// Prints the outcome of a behaviour.
-    pub(super) fn add(&mut self, behaviour: &Behaviour, outcome: &Outcome) {
-        unless_unread(self.print(behaviour, outcome));
+    pub(super) fn add(&mut self, behaviour: &'static Behaviour, outcome: &Outcome) {
+        let step = step_after(behaviour, outcome);
+        unless_unread(self.print(behaviour, outcome, step));
         match outcome {
             Outcome::Passed => self.passed += 1,
-            Outcome::Skipped(_) => self.skipped += 1,
+            Outcome::Skipped(why) => {
+                self.skipped += 1;
+                self.without_image += usize::from(why.contains(WITHOUT_IMAGE));
+            }
             Outcome::Failed(_) => self.failed += 1,
         }
+        self.next = self.next.or(step.map(|step| (behaviour, step)));
     }
 
-    /// Prints the totals, and returns the number of failed behaviours.
-    pub(super) fn end(self) -> usize {
-        let DeviceReport { passed, failed, skipped, .. } = self;
+    /// Prints the next step of the plugin's author, and the totals.
+    pub(super) fn end(self) {
+        let DeviceReport { passed, failed, skipped, without_image, next, .. } = self;
+        let next = match next {
+            Some((behaviour, step)) => format!("  next: {behaviour}: {step}\n"),
+            None if without_image > 0 => format!(
+                "  next: images that the device takes, for {without_image} skipped behaviours \
+                 (--fixtures, docs/conformance.md#images)\n"
+            ),
+            None => String::new(),
+        };
         let numbers = format!("  {passed} passed, {failed} failed, {skipped} skipped\n");
-        unless_unread(writeln!(io::stdout(), "{numbers}"));
-        failed
+        unless_unread(writeln!(io::stdout(), "{next}{numbers}"));
     }
 
-    fn print(&mut self, behaviour: &Behaviour, outcome: &Outcome) -> io::Result<()> {
+    fn print(
+        &mut self,
+        behaviour: &Behaviour,
+        outcome: &Outcome,
+        step: Option<Step>,
+    ) -> io::Result<()> {
         let mut out = io::stdout().lock();
         let Behaviour { group, name, .. } = behaviour;
         if *group != self.group {
@@ -51,6 +76,9 @@ impl DeviceReport {
             Outcome::Failed(what) => {
                 let requirements = behaviour.requirements.join(", ");
                 writeln!(out, "    ✗ {name} [{requirements}]\n        {}", printable(what))?;
+                if let Some(step) = step {
+                    writeln!(out, "        to do: {step}")?;
+                }
             }
         }
         out.flush()

@@ -1,0 +1,122 @@
+//! The file of `--report`, and `--verify`.
+
+use crate::{FAILED, Options, USAGE};
+use longshore_conformance::certificate::{self, Certificate, FileHash, Unverified};
+use longshore_conformance::{Behaviour, DeviceName, Outcome, Setup, endings};
+use longshore_plugin_api::printable;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// A report that is written at the end of the run.
+pub(super) struct ReportFile {
+    file: PathBuf,
+    /// The plugin's file before the run.
+    hash: FileHash,
+    results: Vec<(DeviceName, Vec<(&'static Behaviour, Outcome)>)>,
+}
+
+impl ReportFile {
+    /// Finds the plugin and reads its hash. Fails if the file could not be written, or if the
+    /// devices have several plugins.
+    pub(super) fn begin(
+        setup: &Setup,
+        devices: &[DeviceName],
+        file: &Path,
+    ) -> Result<ReportFile, String> {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.is_dir()) || file.is_dir() {
+            return Err(format!("the report cannot be written to '{}'", file.display()));
+        }
+        let backend = &devices[0].backend;
+        if devices.iter().any(|device| device.backend != *backend) {
+            return Err("a report is on one plugin: name it by --plugin".to_owned());
+        }
+        let plugin = setup.with_subject(&devices[0], false, |plugin, _, _| plugin.path.clone());
+        let plugin = plugin.map_err(|error| error.to_string())?;
+        let hash = FileHash::read(&plugin).map_err(|error| {
+            format!("the plugin '{}' cannot be read: {error}", plugin.display())
+        })?;
+        Ok(ReportFile { file: file.to_owned(), hash, results: Vec::new() })
+    }
+
+    /// Adds the results of a device.
+    pub(super) fn add(&mut self, device: &DeviceName, results: Vec<(&'static Behaviour, Outcome)>) {
+        self.results.push((device.clone(), results));
+    }
+
+    /// Writes the file.
+    pub(super) fn write(self, setup: &Setup, options: &Options) -> Result<(), String> {
+        let mut certificate: Option<Certificate> = None;
+        for (device, results) in &self.results {
+            let died = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Failed(what) if what.starts_with(endings::DIED));
+            // This process asks for images only if the plugin ended no process of a behaviour.
+            let is_sound = !results.iter().any(died);
+            let added = setup.with_subject(device, is_sound, |plugin, entry, images| {
+                let certificate = certificate.get_or_insert_with(|| {
+                    let (isolated, filter) = (options.isolated, &options.filter);
+                    Certificate::new(plugin, entry, &self.hash, isolated, filter)
+                });
+                certificate.add(entry, &images, results);
+            });
+            added.map_err(|error| format!("{}: {error}", device.name))?;
+        }
+        let certificate = certificate.ok_or("there is no device")?;
+        let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
+        certificate.write(&self.file, epoch.as_deref()).map_err(|error| {
+            format!("the report cannot be written to '{}': {error}", self.file.display())
+        })
+    }
+}
+
+/// Verifies a report, and prints the reason or the contents in one line.
+pub(super) fn verify(report: &Path, plugins: &[PathBuf]) -> ExitCode {
+    let plugin = match plugins {
+        [] => None,
+        [plugin] => Some(&**plugin),
+        _ => {
+            eprintln!(
+                "error: --verify compares one file of --plugin, {} were named",
+                plugins.len()
+            );
+            return ExitCode::from(USAGE);
+        }
+    };
+    match certificate::verify(report, plugin) {
+        Ok(contents) => {
+            println!("{}", printable(&summary(&contents)));
+            if plugin.is_none() {
+                println!("the plugin was not compared: name its file by --plugin");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: '{}': {error}", report.display());
+            let is_verdict =
+                matches!(error, Unverified::Edited { .. } | Unverified::OtherPlugin { .. });
+            ExitCode::from(if is_verdict { FAILED } else { USAGE })
+        }
+    }
+}
+
+/// Returns the plugin and the numbers of promises by outcome.
+fn summary(report: &Value) -> String {
+    let requirements = report["devices"].as_array().into_iter().flatten();
+    let requirements: Vec<_> = requirements
+        .filter_map(|device| device["requirements"].as_array())
+        .flatten()
+        .map(|requirement| requirement["outcome"].as_str().unwrap_or_default())
+        .collect();
+    let count = |word: &str| requirements.iter().filter(|outcome| **outcome == word).count();
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    format!(
+        "unchanged: {}, version {}, SHA-256 {}: {} promises passed, {} failed, {} skipped on {}",
+        text(&report["plugin"]["file"]),
+        text(&report["plugin"]["version"]),
+        text(&report["plugin"]["sha256"]),
+        count("passed"),
+        count("failed"),
+        count("skipped"),
+        text(&report["date"]),
+    )
+}

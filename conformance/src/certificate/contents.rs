@@ -1,0 +1,187 @@
+//! The contents of a report.
+
+use super::{DIGEST, FileHash, SCHEMA, digest};
+use crate::{Behaviour, Outcome};
+use jiff::Timestamp;
+use longshore::{Candidate, DeviceEntry, DeviceInfo, InfoValue};
+use longshore_plugin_api::abi;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A report on one plugin, before it has a digest.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    plugin: Value,
+    devices: Vec<Value>,
+    arguments: Value,
+}
+
+/// The outcomes of the behaviours of one device, in order.
+pub type DeviceResults = [(&'static Behaviour, Outcome)];
+
+impl Certificate {
+    /// Begins a report on the plugin of a device. `isolated` and `filter` are the options of the
+    /// run.
+    pub fn new(
+        candidate: &Candidate,
+        entry: &DeviceEntry,
+        hash: &FileHash,
+        isolated: bool,
+        filter: &[String],
+    ) -> Certificate {
+        let description = entry.plugin();
+        let note = candidate.note.as_ref();
+        let interface = note.map(|note| (note.interface_major, note.interface_minor));
+        let driver = Some(&description.driver).filter(|driver| !driver.is_empty());
+        let plugin = json!({
+            "file": candidate.path.file_name().unwrap_or_default().to_string_lossy(),
+            "bytes": hash.bytes,
+            "sha256": hash.sha256,
+            "interface": interface.map(|(major, minor)| format!("{major}.{minor}")),
+            "backend": description.backend,
+            "name": description.name,
+            "version": description.version,
+            "vendor": description.vendor,
+            "image_formats": formats(&description.image_formats),
+            "driver": driver,
+            "unloadable": description.unloadable,
+        });
+        let arguments = json!({ "isolated": isolated, "filter": filter });
+        Certificate { plugin, devices: Vec::new(), arguments }
+    }
+
+    /// Adds the results of a device.
+    pub fn add(&mut self, entry: &DeviceEntry, images: &[&str], results: &DeviceResults) {
+        let facts = entry.facts();
+        self.devices.push(json!({
+            "device": format!("{}:{}", facts.backend, facts.index),
+            "name": facts.name,
+            "facts": device_facts(entry),
+            "images": images,
+            "requirements": requirements(results),
+            "behaviours": results.iter().map(behaviour).collect::<Vec<_>>(),
+        }));
+    }
+
+    /// Returns the JSON of the report, with its digest. `time` is its date.
+    pub fn into_json(self, time: Timestamp) -> Value {
+        let mut report = json!({
+            "schema": SCHEMA,
+            "longshore": {
+                "version": env!("CARGO_PKG_VERSION"),
+                "commit": option_env!("LONGSHORE_COMMIT"),
+                "interface": format!("{}.{}", abi::INTERFACE_MAJOR, abi::INTERFACE_MINOR),
+            },
+            "date": time.to_string(),
+            "arguments": self.arguments,
+            "plugin": self.plugin,
+            "devices": self.devices,
+        });
+        report[DIGEST] = digest(&report).into();
+        report
+    }
+
+    /// Writes the report to a file, which is replaced as a whole. `epoch` is the value of
+    /// `SOURCE_DATE_EPOCH`: seconds that take the place of the time. Blocks.
+    ///
+    /// # Errors
+    /// Errors of writing; `InvalidInput` for an epoch that is no time.
+    pub fn write(self, file: &Path, epoch: Option<&str>) -> io::Result<()> {
+        let time = match epoch {
+            None => {
+                Timestamp::from_second(Timestamp::now().as_second()).map_err(io::Error::other)?
+            }
+            Some(epoch) => time_of(epoch)?,
+        };
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let text = serde_json::to_string_pretty(&self.into_json(time))?;
+        writeln!(new, "{text}")?;
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        new.as_file().set_permissions(permissions)?;
+        new.persist(file).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+fn time_of(epoch: &str) -> io::Result<Timestamp> {
+    let seconds = epoch.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    seconds.ok_or_else(|| {
+        let message = format!("SOURCE_DATE_EPOCH is '{epoch}', expected seconds since 1970");
+        io::Error::new(io::ErrorKind::InvalidInput, message)
+    })
+}
+
+fn formats(listed: &str) -> Vec<&str> {
+    listed.split(',').map(str::trim).filter(|format| !format.is_empty()).collect()
+}
+
+/// Returns the answers of a device by the names of the queries. Answers that change have no place
+/// in a report.
+fn device_facts(entry: &DeviceEntry) -> Map<String, Value> {
+    let fact = |query: &DeviceInfo| {
+        let answer = entry.info(*query).ok()?;
+        let value = match answer {
+            InfoValue::Text(text) => text.into(),
+            InfoValue::Bool(yes) => yes.into(),
+            InfoValue::U32(number) => number.into(),
+            InfoValue::U64(number) => number.into(),
+            InfoValue::Dimensions(xyz) => json!(xyz),
+            // Types of later versions of the interface too.
+            other => json!(other.to_bytes()),
+        };
+        Some((format!("{query:?}"), value))
+    };
+    let lasting = DeviceInfo::ALL.iter().filter(|query| **query != DeviceInfo::FreeMemory);
+    lasting.filter_map(fact).collect()
+}
+
+fn behaviour((behaviour, outcome): &(&'static Behaviour, Outcome)) -> Value {
+    let (word, reason) = words(outcome);
+    json!({
+        "group": behaviour.group,
+        "name": behaviour.name,
+        "requirements": behaviour.requirements,
+        "outcome": word,
+        "reason": reason,
+    })
+}
+
+fn words(outcome: &Outcome) -> (&'static str, Option<&str>) {
+    match outcome {
+        Outcome::Passed => ("passed", None),
+        Outcome::Skipped(why) => ("skipped", Some(why)),
+        Outcome::Failed(what) => ("failed", Some(what)),
+    }
+}
+
+/// Returns the outcome of each promise: failed if a behaviour of it failed, else passed if one
+/// passed, else skipped. The reasons are from the behaviours with that outcome.
+fn requirements(results: &DeviceResults) -> Vec<Value> {
+    let mut by_number = BTreeMap::<_, Vec<_>>::new();
+    for result in results {
+        for number in result.0.requirements {
+            by_number.entry((order(number), *number)).or_default().push(result);
+        }
+    }
+    by_number.into_iter().map(|((_, number), of_it)| requirement(number, &of_it)).collect()
+}
+
+fn requirement(number: &str, results: &[&(&'static Behaviour, Outcome)]) -> Value {
+    let has = |word: &&str| results.iter().any(|(_, outcome)| words(outcome).0 == *word);
+    let outcome = ["failed", "passed", "skipped"].into_iter().find(has);
+    let with_it =
+        results.iter().map(|(_, it)| words(it)).filter(|(word, _)| Some(*word) == outcome);
+    let mut reasons: Vec<_> = with_it.filter_map(|(_, reason)| reason).collect();
+    reasons.dedup();
+    let names: Vec<_> = results.iter().map(|(behaviour, _)| behaviour.to_string()).collect();
+    json!({ "number": number, "outcome": outcome, "reasons": reasons, "behaviours": names })
+}
+
+/// Returns the place of a number: promises of plugins by their number, then promises of the host.
+fn order(number: &str) -> (bool, u32) {
+    let digits = number.trim_start_matches(|c: char| !c.is_ascii_digit());
+    (number.starts_with('H'), digits.parse().unwrap_or(u32::MAX))
+}
