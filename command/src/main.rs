@@ -5,6 +5,7 @@
 //! and [`common`] has the options of all. Errors become a [`failure::Failure`], which holds its
 //! hint and the exit code.
 
+mod abi;
 mod cc;
 mod check;
 mod common;
@@ -38,7 +39,10 @@ fn main() -> ExitCode {
     let options = Options::parse_from(arguments);
     logging::start(options.common.log_level(), options.subcommand.default_log_filter());
     // The process that starts a probe prints the warnings itself.
-    if !matches!(options.subcommand, Subcommand::Probe(_) | Subcommand::Passes(_)) {
+    if !matches!(
+        options.subcommand,
+        Subcommand::Probe(_) | Subcommand::AbiOpener(_) | Subcommand::Passes(_)
+    ) {
         Environment::from_process().warn_of_misspelt();
     }
     match execute(options) {
@@ -57,9 +61,11 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Cc(cc) => cc.execute()?,
         Subcommand::Link(link) => return link.execute(),
         Subcommand::NewPlugin(new_plugin) => new_plugin.execute()?,
+        Subcommand::Abi(abi) => return abi.execute(),
         Subcommand::Check(check) => return Err(check.execute(common)),
         Subcommand::Completions(completions) => completions.execute(&Options::command())?,
         Subcommand::Manual(manual) => manual.execute(Options::command())?,
+        Subcommand::AbiOpener(opener) => return Ok(opener.execute()),
         Subcommand::Probe(probe) => return Ok(probe.execute()),
         Subcommand::Passes(passes) => return Ok(passes.execute()),
     }

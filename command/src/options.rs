@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::abi::{Abi, Opener};
 use crate::cc::Cc;
 use crate::check::Check;
 use crate::common::CommonOptions;
@@ -62,9 +63,12 @@ pub(crate) enum Subcommand {
     Link(Box<Link>),
     Check(Check),
     NewPlugin(NewPlugin),
+    Abi(Abi),
     Completions(Completions),
     #[command(name = "__manual", hide = true)]
     Manual(Manual),
+    #[command(name = "__abi", hide = true)]
+    AbiOpener(Opener),
     #[command(name = "__probe", hide = true)]
     Probe(Probe),
     #[command(name = "__passes", hide = true)]
