@@ -28,6 +28,7 @@ guides! {
     debugging_a_kernel: "docs/debugging-a-kernel.md", ["gdb"];
     checking_kernels: "docs/checking-kernels.md", [];
     overlap: "docs/overlap.md", [];
+    plugin_from_nothing: "docs/plugin-from-nothing.md", ["cmake", "nm"];
     plugin_in_rust: "docs/plugin-in-rust.md", [];
     plugin_in_c: "docs/plugin-in-c.md", ["make", "patch"];
     isolating_a_driver: "docs/isolating-a-driver.md", ["make"];
