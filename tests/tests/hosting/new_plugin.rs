@@ -60,7 +60,7 @@ fn with_cmake(language: &str) {
     let warnings = "-DCMAKE_C_FLAGS=-Werror -DCMAKE_CXX_FLAGS=-Werror";
     type_all(&reader, &[&format!("{configure} {warnings}"), "cmake --build build --parallel 2"]);
     check(&reader, "build/liblongshore_plugin_mine.so");
-    if effort::is_all() {
+    if effort::is_all() && !is_missing("dpkg-buildpackage") {
         let package = "LONGSHORE_INCLUDE=$HOME/.local/include dpkg-buildpackage -d -us -uc -b";
         let listed = type_all(&reader, &[package, "dpkg-deb -c ../longshore-plugin-mine_*.deb"]);
         assert!(listed.contains("./usr/lib/longshore/liblongshore_plugin_mine.so"), "{listed}");
