@@ -466,6 +466,21 @@ pub struct KernelAttributes {
     pub required_group: [u32; 3],
 }
 
+impl KernelAttributes {
+    /// Returns the parameter at an index as the source declares it, "float *x". `None` if the
+    /// declaration is unknown or shorter.
+    pub fn parameter(&self, index: usize) -> Option<&str> {
+        let list = self.declaration.trim().strip_prefix('(')?.strip_suffix(')')?;
+        let mut depth = 0i32;
+        let separates = |c: char| {
+            depth +=
+                i32::from(matches!(c, '(' | '[' | '{')) - i32::from(matches!(c, ')' | ']' | '}'));
+            c == ',' && depth == 0
+        };
+        list.split(separates).nth(index).map(str::trim).filter(|text| !text.is_empty())
+    }
+}
+
 /// A global variable on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -247,7 +247,7 @@ impl Kernel {
         let wrong_kind = || (0..declared.len()).find(has_wrong_kind);
         let index = wrong_size.or_else(wrong_kind).unwrap_or(0);
         let ((bytes, expected), given) = (declared[index], given(index));
-        let source = match parameter(&self.attributes().declaration, index) {
+        let source = match self.attributes().parameter(index) {
             Some(source) => format!(" '{source}'"),
             None => String::new(),
         };
@@ -277,18 +277,6 @@ fn arguments(attributes: &KernelAttributes) -> Option<Box<[(usize, ArgumentType)
     let types = types.chain(std::iter::repeat(ArgumentType::UNKNOWN));
     let sizes = attributes.argument_sizes.as_ref()?.iter().map(|bytes| *bytes as usize);
     Some(sizes.zip(types).collect())
-}
-
-/// Returns the parameter at an index of a list such as "(uint64_t n, float *x)"; `None` for text of
-/// another form.
-fn parameter(declaration: &str, index: usize) -> Option<&str> {
-    let list = declaration.trim().strip_prefix('(')?.strip_suffix(')')?;
-    let mut depth = 0i32;
-    let separates = |c: char| {
-        depth += i32::from(matches!(c, '(' | '[' | '{')) - i32::from(matches!(c, ')' | ']' | '}'));
-        c == ',' && depth == 0
-    };
-    list.split(separates).nth(index).map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// A global variable of a program. The handle keeps the program loaded. Cloning is cheap. Any
