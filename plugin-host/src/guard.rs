@@ -328,8 +328,7 @@ impl Guard {
         // An ending thread may already have a guard, as may an ended thread at the same address.
         let guard = Guard::for_handler().unwrap_or_else(Guard::take);
         guard.stack_end.set(thread_stack::end().unwrap_or_default());
-        // SAFETY: this has no requirements.
-        guard.thread_id.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        guard.thread_id.store(own_thread_id(), Ordering::Relaxed);
         guard
     }
 
@@ -390,13 +389,18 @@ impl Guard {
     }
 }
 
+/// Returns the system's number of the calling thread, by a system call: the C library's function
+/// is newer than the oldest one that wheels serve.
+fn own_thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
 /// Adapts the guards to a forked child, in which only the calling thread lives.
 unsafe extern "C" fn after_fork() {
     let thread = thread_pointer();
     for guard in Guard::all() {
         if guard.thread.load(Ordering::Relaxed) == thread {
-            // SAFETY: this has no requirements.
-            guard.thread_id.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+            guard.thread_id.store(own_thread_id(), Ordering::Relaxed);
         } else {
             guard.resume_point.store(null_mut(), Ordering::Relaxed);
             guard.thread.store(0, Ordering::Relaxed);

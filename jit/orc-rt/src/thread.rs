@@ -48,8 +48,7 @@ pub(super) fn number() -> u64 {
 
 /// Returns whether the calling thread is the process's first.
 pub(super) fn is_first() -> bool {
-    // SAFETY: neither call has a precondition.
-    unsafe { libc::gettid() == libc::getpid() }
+    rustix::thread::gettid() == rustix::process::getpid()
 }
 
 /// Calls `function(argument)` when the calling thread ends, before functions registered earlier.

@@ -284,7 +284,7 @@ impl Timer {
             event.sigev_signo = libc::SIGSEGV;
             event.sigev_value =
                 libc::sigval { sival_ptr: (&raw const TIMER_MARK).cast_mut().cast() };
-            event.sigev_notify_thread_id = libc::gettid();
+            event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
             let mut timer: libc::timer_t = std::mem::zeroed();
             if libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) != 0 {
                 return None;
