@@ -166,6 +166,11 @@ pub fn check_command() -> PathBuf {
     built("longshore-conformance", "longshore-check")
 }
 
+/// Returns the library of the Python package, after a build if the file is missing.
+pub fn python_library() -> PathBuf {
+    built("longshore-python", "liblongshore_python.so")
+}
+
 /// Returns a file in cargo's build folder, after a build if the file is missing.
 fn built(package: &str, file: &str) -> PathBuf {
     let path = folder().join(file);

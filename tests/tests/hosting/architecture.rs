@@ -86,7 +86,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 27] = [
+const DEPENDENCIES: [(&str, &[&str]); 28] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -151,6 +151,7 @@ const DEPENDENCIES: [(&str, &[&str]); 27] = [
     ("build", &["longshore-cc", "longshore-plugin-api"]),
     ("capi", &["longshore"]),
     ("openmp", &["longshore", "longshore-format-amdgpu"]),
+    ("python", &["longshore"]),
     ("conformance", &["longshore", "longshore-plugin-api"]),
 ];
 

@@ -8,4 +8,5 @@ mod isolation;
 mod linked;
 mod new_plugin;
 mod plugins;
+mod python;
 mod trust;

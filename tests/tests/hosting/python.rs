@@ -1,0 +1,52 @@
+//! The Python package, put together from the build as its wheel is, and tested by its own tests.
+
+use longshore_tests::world::{command, executor, host_plugin, python_library, root};
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Returns the package's folder, with links to modules and to files of the build.
+fn package() -> TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let package = folder.path().join("longshore");
+    std::fs::create_dir(&package).unwrap();
+    for entry in std::fs::read_dir(root().join("python/python/longshore")).unwrap() {
+        let path = entry.unwrap().path();
+        let is_module = path.extension().is_some_and(|it| it == "py");
+        if is_module {
+            put(&path, &package.join(path.file_name().unwrap()));
+        }
+    }
+    put(&python_library(), &package.join("_native.abi3.so"));
+    for file in [host_plugin(), command(), executor()] {
+        put(&file, &package.join(file.file_name().unwrap()));
+    }
+    folder
+}
+
+/// Puts a file there, as one file of two names where the file system can.
+fn put(from: &Path, to: &Path) {
+    std::fs::hard_link(from, to).or_else(|_| std::fs::copy(from, to).map(drop)).unwrap();
+}
+
+#[test]
+fn the_package_passes_its_tests() {
+    let is_new_enough = "import sys; sys.exit(sys.version_info < (3, 9))";
+    let probe = Command::new("python3").args(["-c", is_new_enough]).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        println!("python3 from 3.9 is not installed; the package was not tried");
+        return;
+    }
+    let folder = package();
+    let mut tests = Command::new("python3");
+    tests.args(["-m", "unittest", "discover", "--start-directory"]);
+    tests.arg(root().join("python/tests")).current_dir(folder.path());
+    tests.env("PYTHONPATH", folder.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    tests.env("LONGSHORE_TEST_PAGE", root().join("docs/python.md"));
+    let output = tests.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    println!("{printed}");
+    assert!(output.status.success(), "{printed}");
+    // A discovery that finds nothing succeeds in older versions.
+    assert!(!printed.contains("Ran 0 tests"), "{printed}");
+}
