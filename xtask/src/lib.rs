@@ -22,6 +22,8 @@ pub mod openmp_libraries;
 pub mod process;
 pub mod prose;
 #[cfg(feature = "tasks")]
+pub mod python;
+#[cfg(feature = "tasks")]
 pub mod sanitize;
 pub mod shared_library;
 pub mod test;

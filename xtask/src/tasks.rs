@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use xtask::install::{self, Profile};
-use xtask::{bench, crates, demo, gpu_check, header, mathematics, prose, sanitize, test};
+use xtask::{bench, crates, demo, gpu_check, header, mathematics, prose, python, sanitize, test};
 
 /// The repository's tasks.
 #[derive(Parser)]
@@ -81,6 +81,21 @@ enum Task {
         #[arg(long)]
         debug: bool,
     },
+    /// Builds the wheel for Python, and tests it with each version of Python found.
+    Python {
+        /// Build without optimization, for this machine alone.
+        #[arg(long)]
+        debug: bool,
+        /// Target triple of the wheel, which is then not tested.
+        #[arg(long)]
+        target: Option<String>,
+        /// Further package for the tests, such as torch.
+        #[arg(long)]
+        with: Vec<String>,
+        /// Build the wheel and do not test it.
+        #[arg(long)]
+        no_tests: bool,
+    },
     /// Measures errors of mathematical functions for kernels, in units in the last place.
     Ulp {
         /// Name of a function or `-`; `f32`, `f64` or `-`; number of random arguments. By default,
@@ -104,6 +119,9 @@ fn main() -> Result<()> {
             install::run(&prefix, if debug { Profile::Dev } else { Profile::Release })
         }
         Task::Ulp { arguments } => mathematics::ulp(&arguments),
+        Task::Python { debug, target, with, no_tests } => {
+            python::run(&python::Options { debug, target, with, no_tests })
+        }
         Task::Sanitize => sanitize::run(),
     }
 }
