@@ -165,11 +165,40 @@ pub(crate) fn push<'a, 'py>(
         values.push(array.pointer, 8, array.element.pointer());
         return Ok(Some(array));
     }
+    if kind.is_none() && matches!(bytes, 1 | 2 | 4 | 8) {
+        return push_sized(values, slot, value, bytes).map(|()| None);
+    }
     if value.is_none() && kind == Some(ArgumentKind::Pointer) {
         values.push(0, 8, ArgumentType::new(ArgumentKind::Pointer));
         return Ok(None);
     }
     other(values, slot, value).map(|()| None)
+}
+
+/// Adds a number whose size alone is declared, as in SPIR-V.
+///
+/// # Errors
+/// As for [`push`].
+fn push_sized(
+    values: &mut Values,
+    slot: Slot<'_>,
+    value: &Bound<'_, PyAny>,
+    bytes: usize,
+) -> PyResult<()> {
+    let unsigned = integer(value, bytes, false);
+    let number = match unsigned {
+        Some(Err(())) => integer(value, bytes, true),
+        unsigned => unsigned,
+    };
+    match number {
+        Some(Ok(number)) => values.push(number, bytes, ArgumentType::UNKNOWN),
+        Some(Err(())) => return Err(out_of_range(slot, value, bytes, false)),
+        None if value.is_exact_instance_of::<PyFloat>() && matches!(bytes, 4 | 8) => {
+            return float(values, slot, value.extract()?, bytes);
+        }
+        None => return other(values, slot, value),
+    }
+    Ok(())
 }
 
 /// Checks that a kernel may take an array.

@@ -168,11 +168,12 @@ fn package(tools: &Path, built: &Path, options: &Options) -> Result<PathBuf> {
     let mut maturin = Command::new(tools.join("maturin"));
     maturin.current_dir(root().join("python")).args(["build", "--out"]).arg(&wheels);
     maturin.env("PATH", path_with(tools)?).env("PYO3_NO_PYTHON", "1");
-    match options.debug {
-        true => maturin.args(["--compatibility", "linux"]),
-        false => maturin.args(["--release", "--zig", "--compatibility", "manylinux_2_28"]),
-    };
-    maturin.arg("--target").arg(triple(options));
+    if options.debug {
+        maturin.args(["--compatibility", "linux"]);
+    } else {
+        maturin.args(["--release", "--zig", "--compatibility", "manylinux_2_28", "--target"]);
+        maturin.arg(triple(options));
+    }
     let before = std::time::SystemTime::now();
     process::run(&mut maturin)?;
     newest(&wheels, before)

@@ -1,5 +1,6 @@
 //! The Python package, put together from the build as its wheel is, and tested by its own tests.
 
+use longshore_tests::doubled::CUDA;
 use longshore_tests::world::{command, executor, host_plugin, python_library, root};
 use std::path::Path;
 use std::process::Command;
@@ -29,24 +30,47 @@ fn put(from: &Path, to: &Path) {
     std::fs::hard_link(from, to).or_else(|_| std::fs::copy(from, to).map(drop)).unwrap();
 }
 
-#[test]
-fn the_package_passes_its_tests() {
+/// Returns whether Python is installed. Prints the reason if not.
+fn is_installed() -> bool {
     let is_new_enough = "import sys; sys.exit(sys.version_info < (3, 9))";
     let probe = Command::new("python3").args(["-c", is_new_enough]).status();
-    if !probe.is_ok_and(|status| status.success()) {
+    let is_installed = probe.is_ok_and(|status| status.success());
+    if !is_installed {
         println!("python3 from 3.9 is not installed; the package was not tried");
-        return;
     }
-    let folder = package();
+    is_installed
+}
+
+/// Runs the tests in the files of these names, with the package in a folder.
+fn run(folder: &TempDir, files: &str, variables: &[(&str, &Path)]) {
     let mut tests = Command::new("python3");
-    tests.args(["-m", "unittest", "discover", "--start-directory"]);
+    tests.args(["-m", "unittest", "discover", "--pattern", files, "--start-directory"]);
     tests.arg(root().join("python/tests")).current_dir(folder.path());
     tests.env("PYTHONPATH", folder.path()).env("PYTHONDONTWRITEBYTECODE", "1");
-    tests.env("LONGSHORE_TEST_PAGE", root().join("docs/python.md"));
+    tests.envs(variables.iter().copied());
     let output = tests.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
     println!("{printed}");
     assert!(output.status.success(), "{printed}");
     // A discovery that finds nothing succeeds in older versions.
     assert!(!printed.contains("Ran 0 tests"), "{printed}");
+}
+
+#[test]
+fn the_package_passes_its_tests() {
+    if is_installed() {
+        let page = root().join("docs/python.md");
+        run(&package(), "test_*.py", &[("LONGSHORE_TEST_PAGE", &page)]);
+    }
+}
+
+#[test]
+fn the_package_passes_its_tests_of_gpus_on_a_double_and_on_vulkan() {
+    let files = CUDA.plugin().zip(CUDA.double());
+    let Some((plugin, double)) = files.filter(|_| is_installed()) else { return };
+    let vulkan = plugin.with_file_name("liblongshore_plugin_vulkan.so");
+    let plugins = std::env::join_paths([plugin, vulkan]).unwrap();
+    let variables =
+        [("LONGSHORE_PLUGIN_PATH", Path::new(&plugins)), ("LONGSHORE_CUDA_DRIVER", &*double)];
+    run(&package(), "test_gpu.py", &variables);
 }
