@@ -10,6 +10,7 @@ use crate::process;
 use crate::queue::Queue;
 use crate::queue_core::QueueCore;
 use crate::storage::Storage;
+use crate::wait;
 use longshore::{Error, ErrorCode};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -270,18 +271,44 @@ impl ArrayBase {
             // SAFETY: the list has the array's size.
             return unsafe { self.write_from(py, all.as_ptr()) };
         }
-        let core = match queue {
-            Some(queue) => Arc::clone(&queue.core),
+        match queue {
+            Some(queue) => self.queue_fill(py, pattern, &queue.core),
+            None if self.storage.is_host_accessible() => self.fill_at_once(py, pattern),
             None => {
                 self.storage.users.wait(py)?;
-                self.storage.device.default_queue(py)?
+                let core = self.storage.device.default_queue(py)?;
+                self.queue_fill(py, pattern, &core)?;
+                // Work that another queue gets later finds the values.
+                wait::for_queue(py, &core)
             }
-        };
+        }
+    }
+
+    /// Queues a fill of an array without gaps.
+    fn queue_fill(&self, py: Python<'_>, pattern: &[u8], core: &Arc<QueueCore>) -> PyResult<()> {
         core.check(py)?;
-        self.storage.users.note(&core);
-        let to = self.storage.pointer(self.layout.offset);
+        self.storage.users.note(core);
+        let (to, bytes) = (self.storage.pointer(self.layout.offset), self.layout.bytes() as u64);
         // SAFETY: the library keeps the memory until the fill is done.
         py.detach(|| unsafe { core.queue().fill(to, pattern, bytes) }).raise(py)
+    }
+
+    /// Fills an array without gaps whose memory the program may access.
+    fn fill_at_once(&self, py: Python<'_>, pattern: &[u8]) -> PyResult<()> {
+        /// Size in bytes of one copy, a multiple of all sizes of elements.
+        const BLOCK: usize = 4096;
+        self.storage.users.wait(py)?;
+        let _export = self.exported(py)?;
+        let block = pattern.repeat(BLOCK / pattern.len());
+        let (at, bytes) = (self.pointer as usize, self.layout.bytes() as usize);
+        py.detach(|| {
+            for done in (0..bytes).step_by(BLOCK) {
+                let part = block.len().min(bytes - done);
+                // SAFETY: the device stays open, and the array's memory has this size.
+                unsafe { ((at + done) as *mut u8).copy_from(block.as_ptr(), part) };
+            }
+        });
+        Ok(())
     }
 
     /// Queues a copy from another array.

@@ -53,6 +53,12 @@ if importlib.util.find_spec("numpy"):
 needs_numpy = unittest.skipIf(numpy is None, "numpy is not installed")
 
 
+def need_clang():
+    """Skips the test without clang."""
+    if not any(shutil.which(name) for name in ["clang", *(f"clang-{n}" for n in range(14, 30))]):
+        raise unittest.SkipTest("clang is not installed")
+
+
 @functools.cache
 def image():
     """Returns the image of the tests' kernels; skips the test without clang.
@@ -62,8 +68,7 @@ def image():
     if "LONGSHORE_TEST_IMAGE" in os.environ:
         with open(os.environ["LONGSHORE_TEST_IMAGE"], "rb") as file:
             return file.read()
-    if not any(shutil.which(name) for name in ["clang", *(f"clang-{n}" for n in range(14, 30))]):
-        raise unittest.SkipTest("clang is not installed")
+    need_clang()
     return longshore.compile(SOURCE)
 
 

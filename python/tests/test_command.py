@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import longshore
-from support import Case, numpy
+from support import Case, need_clang, numpy
 
 # The guide of the package, where the repository is at hand.
 PAGE = os.environ.get("LONGSHORE_TEST_PAGE")
@@ -41,6 +41,10 @@ class Command(unittest.TestCase):
 
 @unittest.skipIf(numpy is None, "numpy is not installed")
 class Documentation(Case):
+    def setUp(self):
+        need_clang()
+        super().setUp()
+
     def test_the_packages_examples_run(self):
         failed, tried = doctest.testmod(longshore, optionflags=OPTIONS)
         self.assertEqual(failed, 0)

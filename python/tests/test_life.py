@@ -9,7 +9,7 @@ import time
 import unittest
 
 import longshore
-from support import SOURCE, Case, image, run
+from support import SOURCE, Case, image, need_clang, run
 
 PRELUDE = f"""
 import os, signal, sys, threading, time, warnings
@@ -252,6 +252,7 @@ del view
 class Failures(Case):
     @unittest.skipIf(sys.platform != "linux", "signals of Linux")
     def test_a_faulting_kernel_is_an_error(self):
+        need_clang()
         source = """
 #include <longshore_device.h>
 LONGSHORE_KERNEL(fault, (uint64_t *at)) { *(volatile uint64_t *)16 = 1; }
@@ -272,6 +273,7 @@ LONGSHORE_KERNEL(fault, (uint64_t *at)) { *(volatile uint64_t *)16 = 1; }
         self.refuses(longshore.Error, "cuda", lambda: longshore.device("cuda"))
 
     def test_a_source_that_clang_refuses_is_shown(self):
+        need_clang()
         error = self.refuses(
             longshore.Error, "source.c:1:", lambda: self.device.load(source="int f( {")
         )
@@ -280,6 +282,7 @@ LONGSHORE_KERNEL(fault, (uint64_t *at)) { *(volatile uint64_t *)16 = 1; }
             self.device.load(source=SOURCE, language="rust")
 
     def test_sources_in_cuda_need_no_toolkit(self):
+        need_clang()
         source = "__global__ void scale(int n, float *x) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }"
         x = self.device.full(4, 3)
         self.device.load(source=source, language="cuda", flags=["-O3"])["scale"][1, 4](4, x)

@@ -108,35 +108,50 @@ fn environment(python: &Path, folder: &Path, packages: &[&str]) -> Result<PathBu
 
 /// Builds programs and plugin, and the C API for measurements. Returns their folder.
 fn build(tools: &Path, options: &Options) -> Result<PathBuf> {
-    let target = triple(options);
-    let mut cargo = match options.debug {
-        true => process::cargo(["build"]),
-        false => {
-            let mut cargo = process::cargo(["zigbuild", "--release", "--target"]);
-            cargo.arg(format!("{target}.{GLIBC}"));
-            cargo.env("PATH", path_with(tools)?);
-            cargo
-        }
-    };
+    let mut cargo = process::cargo(["build"]);
     cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
     cargo.args(["-p", OFFLOAD.package, "--bins", "--lib"]);
     cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));
-    process::run(&mut cargo)?;
     let folder = process::target_folder();
-    Ok(if options.debug { folder.join("debug") } else { folder.join(target).join("release") })
+    if options.debug {
+        process::run(&mut cargo)?;
+        return Ok(folder.join("debug"));
+    }
+    let target = triple(options);
+    link_by_zig(cargo.args(["--release", "--target", &target]), tools, &target)?;
+    process::run(&mut cargo)?;
+    Ok(folder.join(target).join("release"))
+}
+
+/// Makes a build for a target compile C and link by zig, for an old glibc.
+///
+/// Cargo builds everything again after a change of the linker's path, so the programs and the wheel
+/// have the same linker: a script that runs the one of cargo-zigbuild.
+fn link_by_zig(build: &mut Command, tools: &Path, target: &str) -> Result<()> {
+    let machine = target.split('-').next().expect("a triple has parts");
+    let script = process::target_folder().join("python").join(format!("link-{target}"));
+    let tools = tools.display();
+    let text = format!(
+        "#!/bin/sh\n\
+         export CARGO_ZIGBUILD_ZIG_COMMAND='{tools}/python'\n\
+         export CARGO_ZIGBUILD_ZIG_COMMAND_ARGS='-m ziglang'\n\
+         exec '{tools}/cargo-zigbuild' zig cc -- -fno-sanitize=all \
+         -target {machine}-linux-gnu.{GLIBC} \"$@\"\n"
+    );
+    if std::fs::read_to_string(&script).ok().as_deref() != Some(&text) {
+        std::fs::write(&script, text).with_context(|| script.display().to_string())?;
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    }
+    let variable = target.replace('-', "_");
+    build.env(format!("CC_{variable}"), &script);
+    build.env(format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase()), &script);
+    Ok(())
 }
 
 /// Returns the target triple of the wheel.
 fn triple(options: &Options) -> String {
     let own = || format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     options.target.clone().unwrap_or_else(own)
-}
-
-/// Returns PATH with a folder in front.
-fn path_with(folder: &Path) -> Result<std::ffi::OsString> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
-    Ok(std::env::join_paths(folders)?)
 }
 
 /// Puts files of the build, headers and licences beside the package's modules, and builds the
@@ -167,12 +182,13 @@ fn package(tools: &Path, built: &Path, options: &Options) -> Result<PathBuf> {
     let wheels = process::target_folder().join("wheels");
     let mut maturin = Command::new(tools.join("maturin"));
     maturin.current_dir(root().join("python")).args(["build", "--out"]).arg(&wheels);
-    maturin.env("PATH", path_with(tools)?).env("PYO3_NO_PYTHON", "1");
+    maturin.env("PYO3_NO_PYTHON", "1");
     if options.debug {
         maturin.args(["--compatibility", "linux"]);
     } else {
-        maturin.args(["--release", "--zig", "--compatibility", "manylinux_2_28", "--target"]);
-        maturin.arg(triple(options));
+        let (target, tag) = (triple(options), format!("manylinux_{}", GLIBC.replace('.', "_")));
+        maturin.args(["--release", "--compatibility", &tag, "--target", &target]);
+        link_by_zig(&mut maturin, tools, &target)?;
     }
     let before = std::time::SystemTime::now();
     process::run(&mut maturin)?;

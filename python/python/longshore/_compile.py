@@ -65,8 +65,8 @@ def _failure(output: str) -> Error:
     for line in output.strip().splitlines():
         (hints if line.startswith("hint: ") else lines).append(line)
     hint = "; ".join(line[len("hint: ") :] for line in hints) or None
-    message = "\n".join(lines) or "longshore cc failed without a message"
-    is_missing = "clang" in message and "found" in message
+    message = "\n".join(lines).removeprefix("error: ") or "longshore cc failed without a message"
+    is_missing = message.endswith("on PATH")
     code = ErrorCode.HOST_TOOL_NOT_FOUND if is_missing else ErrorCode.COMPILE_FAILURE
     return Error(code, message, None, hint)
 
