@@ -26,6 +26,16 @@ pub(crate) struct LoadedProgram {
     pub(crate) users: Users,
 }
 
+impl Drop for LoadedProgram {
+    fn drop(&mut self) {
+        // The drop of the program waits for its work; other threads of Python run meanwhile.
+        if process::may_drop() && self.users.are_busy() {
+            // The failure stays pending for the queue's next synchronization.
+            Python::attach(|py| py.detach(|| drop(self.program.synchronize())));
+        }
+    }
+}
+
 /// An image loaded on a device. `program["name"]` is a kernel.
 ///
 /// The image is unloaded by `unload`, at the end of a `with` block, or when the program and its

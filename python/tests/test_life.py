@@ -141,6 +141,19 @@ class Life(Case):
         self.assertEqual(out.tolist(), [1.0])
         del view
 
+    def test_other_threads_run_while_a_program_is_dropped(self):
+        flag, out = self.device.zeros(1, "uint32"), self.device.zeros(1)
+        view = memoryview(flag)
+        kernel = self.device.load(image())["await"]
+        kernel[1, 1](flag, out)
+        timer = threading.Timer(0.1, lambda: view.__setitem__(0, 1))
+        timer.start()
+        del kernel
+        gc.collect()
+        self.assertEqual(view[0], 1)
+        timer.join()
+        self.assertEqual(out.tolist(), [1.0])
+
     def test_an_interrupt_ends_a_wait_and_not_the_work(self):
         flag, out = self.device.zeros(1, "uint32"), self.device.zeros(1)
         view = memoryview(flag)
