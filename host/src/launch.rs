@@ -4,7 +4,7 @@ mod pointer;
 
 pub use pointer::PointerTo;
 
-use crate::memory::{Buffer, DevicePointer, Element};
+use crate::memory::{Buffer, BufferSlice, DevicePointer, Element};
 use longshore_plugin_api::{
     ArgumentKind, ArgumentPassing, ArgumentType, Error, ErrorCode, LaunchShape, Result,
 };
@@ -19,13 +19,13 @@ use std::ffi::c_void;
 /// use longshore::Grid;
 ///
 /// // One work-item for each of 1000 elements: 8 groups of 128 items.
-/// let (elements, items) = (1000u32, 128);
-/// let grid = Grid::linear(elements.div_ceil(items), items);
+/// let grid = Grid::for_items(1000, 128)?;
 /// assert_eq!(grid, Grid::new([8, 1, 1], [128, 1, 1]));
 ///
-/// // Groups of 16 by 16 items with 4 KiB of dynamic shared memory each.
-/// let tiles = Grid::new([40, 30, 1], [16, 16, 1]).with_shared_bytes(4096);
-/// assert_ne!(tiles, Grid::default());
+/// // A work-item for each pixel, in groups of 16 by 16 with 4 KiB of dynamic shared memory each.
+/// let tiles = Grid::for_extent([640, 470, 1], [16, 16, 1])?.with_shared_bytes(4096);
+/// assert_eq!(tiles, Grid::new([40, 30, 1], [16, 16, 1]).with_shared_bytes(4096));
+/// # Ok::<(), longshore::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
@@ -59,6 +59,41 @@ impl Grid {
     /// Creates a one-dimensional grid of `groups` work-groups of `items` work-items each.
     pub fn linear(groups: u32, items: u32) -> Grid {
         Grid::new([groups, 1, 1], [items, 1, 1])
+    }
+
+    /// Creates a one-dimensional grid with at least `items` work-items, in groups of `group` items.
+    /// The number of groups is rounded up, so that the kernel must skip the items behind the last
+    /// element. The launch compares the grid with the limits of kernel and device.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for 0 items, for groups of 0 items, and for more than 2^32 - 1 groups. A
+    /// program without items omits the launch.
+    pub fn for_items(items: usize, group: u32) -> Result<Grid> {
+        Grid::for_extent([items, 1, 1], [group, 1, 1])
+    }
+
+    /// Creates a grid with at least `extent` work-items in x, y and z, in groups of `group` items.
+    /// The number of groups is rounded up in each dimension, as by [`Grid::for_items`].
+    ///
+    /// # Errors
+    /// As for [`Grid::for_items`], for each dimension. An unused dimension has the extent 1.
+    pub fn for_extent(extent: [usize; 3], group: [u32; 3]) -> Result<Grid> {
+        // 0 stands for a number of groups that no launch can have.
+        let groups = [0, 1, 2].map(|axis| match group[axis] {
+            0 => 0,
+            group => u32::try_from(extent[axis].div_ceil(group as usize)).unwrap_or(0),
+        });
+        match groups.contains(&0) {
+            false => Ok(Grid::new(groups, group)),
+            true => Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!(
+                    "a grid for {extent:?} items in groups of {group:?}; expected at least 1 item \
+                     and at most {} groups in each dimension: omit a launch without items",
+                    u32::MAX
+                ),
+            )),
+        }
     }
 
     /// Returns the grid with dynamic shared memory of this size, in bytes per group.
@@ -132,7 +167,7 @@ impl Grid {
 }
 
 /// A value that can be an argument of a kernel: numbers and other plain data by value, a
-/// [`Buffer`] or [`DevicePointer`] as an address.
+/// [`Buffer`], a [`BufferSlice`] or a [`DevicePointer`] as an address.
 ///
 /// A launch compares the value's size and kind with the image's declaration. Signed and unsigned
 /// integers of one size are interchangeable; a declared structure takes any value of its size. A
@@ -261,7 +296,7 @@ impl Argument for DevicePointer {
     }
 }
 
-impl<T: Element> Argument for &Buffer<T> {
+impl<T: Element> Argument for BufferSlice<'_, T> {
     type Stored = u64;
     const KIND: Option<ArgumentKind> = Some(ArgumentKind::Pointer);
 
@@ -277,7 +312,27 @@ impl<T: Element> Argument for &Buffer<T> {
 
     #[inline]
     fn device(&self) -> Option<u64> {
-        Some(self.allocation().device().id())
+        Some(BufferSlice::device(self).id())
+    }
+}
+
+impl<'a, T: Element> Argument for &'a Buffer<T> {
+    type Stored = u64;
+    const KIND: Option<ArgumentKind> = Some(ArgumentKind::Pointer);
+
+    #[inline]
+    fn argument_type() -> ArgumentType {
+        <BufferSlice<'a, T>>::argument_type()
+    }
+
+    #[inline]
+    fn stored(&self) -> u64 {
+        self.as_slice().stored()
+    }
+
+    #[inline]
+    fn device(&self) -> Option<u64> {
+        Argument::device(&self.as_slice())
     }
 }
 
@@ -440,6 +495,30 @@ mod tests {
             Ok(())
         });
         assert_eq!(checked, Ok(()));
+    }
+
+    #[test]
+    fn a_grid_for_items_has_enough_groups_and_no_more() {
+        for (items, group, groups) in [(1, 64, 1), (64, 64, 1), (65, 64, 2), (1 << 32, 2, 1 << 31)]
+        {
+            let grid = Grid::for_items(items, group).unwrap();
+            assert_eq!(grid, Grid::linear(groups, group), "{items} items");
+        }
+        let volume = Grid::for_extent([17, 16, 1], [16, 4, 2]).unwrap();
+        assert_eq!(volume, Grid::new([2, 4, 1], [16, 4, 2]));
+    }
+
+    #[test]
+    fn a_grid_without_items_or_with_too_many_groups_is_refused() {
+        let most = Grid::for_items(u32::MAX as usize, 1).unwrap();
+        assert_eq!(most, Grid::linear(u32::MAX, 1));
+        for (items, group) in [(0, 64), (64, 0), (1 << 32, 1), (usize::MAX, 1)] {
+            let error = Grid::for_items(items, group).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            let start = format!("a grid for [{items}, 1, 1] items in groups of [{group}, 1, 1]");
+            assert!(error.message().starts_with(&start), "{error}");
+        }
+        assert!(Grid::for_extent([8, 0, 1], [4, 4, 1]).is_err());
     }
 
     #[test]

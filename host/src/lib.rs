@@ -33,7 +33,8 @@
 //! - [`Image`] is device code; a [`Program`] is an image loaded on a device, with its [`Kernel`]s
 //!   and [`Global`]s.
 //! - [`Queue`] runs launches, copies and fills in order; an [`Event`] is a point in that order.
-//! - [`Buffer`] is typed device memory; an [`Allocation`] is untyped memory of any kind.
+//! - [`Buffer`] is typed device memory, and a [`BufferSlice`] a part of it; an [`Allocation`] is
+//!   untyped memory of any kind.
 //! - [`Grid`] is the shape of a launch, and a tuple of [`Argument`]s its arguments.
 //! - [`Error`] has a code of LLVM's `ol_errc_t` and a message.
 //!
@@ -118,8 +119,8 @@ pub use image::{
 pub use image::{WholeFile, read_at_most};
 pub use launch::{Argument, ArgumentList, Grid, PointerTo, RawArguments, Untyped};
 pub use memory::{
-    Allocation, AllocationInfo, AllocationOwner, Buffer, CallSite, CallStack, DevicePointer,
-    Element, MemoryReport, MemoryUse, TimelinePoint,
+    Allocation, AllocationInfo, AllocationOwner, Buffer, BufferSlice, CallSite, CallStack,
+    DevicePointer, Element, MemoryReport, MemoryUse, TimelinePoint,
 };
 pub use profile::FunctionCounters;
 pub use program::{
@@ -183,4 +184,5 @@ const _: () = {
     any_thread::<Event>();
     any_thread::<Allocation>();
     any_thread::<Buffer<f32>>();
+    any_thread::<BufferSlice<'_, f32>>();
 };

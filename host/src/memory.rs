@@ -3,6 +3,7 @@
 mod allocation;
 mod block;
 mod buffer;
+mod buffer_slice;
 mod device_memory;
 pub(crate) mod element;
 mod origins;
@@ -12,6 +13,7 @@ mod tracking;
 
 pub use allocation::{Allocation, DevicePointer};
 pub use buffer::Buffer;
+pub use buffer_slice::BufferSlice;
 pub use element::Element;
 pub use table::{AllocationInfo, AllocationOwner};
 pub use tracking::{CallSite, CallStack, MemoryReport, MemoryUse, TimelinePoint};

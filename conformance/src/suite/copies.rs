@@ -4,6 +4,7 @@ use super::context::{Context, Gate, bytes, or_skip, refused};
 use super::{Check, behaviour_list, ensure};
 use longshore::{Device, ErrorCode, MemoryKind, Queue, Result};
 use std::ffi::c_void;
+use std::ops::Bound;
 
 behaviour_list! { "copies":
     "copies of any size keep every byte, in all directions" ["P-50"] copies_keep_every_byte;
@@ -16,6 +17,9 @@ behaviour_list! { "copies":
     "fills repeat patterns of any length" ["P-45"] fills_repeat_patterns;
     "fills stay within their range" ["P-45"] fills_stay_within;
     "the pattern of a fill is captured at the call" ["P-46"] patterns_are_captured;
+    "parts of a buffer are copied and filled, and no other elements" ["P-45", "P-50"]
+        parts_stay_within;
+    "parts that exceed their buffer are refused" ["H-5"] parts_beyond_are_refused;
     "fills that do not fit are refused" ["H-5"] fills_that_do_not_fit_are_refused;
 }
 
@@ -218,6 +222,60 @@ fn patterns_are_captured(cx: &Context) -> Check {
     drop(pattern);
     gate.open();
     ensure!(buffer.to_vec(&queue)? == expected, "the fill saw a later change of the pattern");
+    Ok(())
+}
+
+fn parts_stay_within(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let start: Vec<u16> = (0..1000).collect();
+    let (buffer, other) =
+        (cx.device().buffer_of(&queue, &start)?, cx.device().buffer::<u16>(&queue, 1000)?);
+    let (left, right) = buffer.slice(101..=300)?.split_at(99)?;
+    ensure!((left.len(), right.len()) == (99, 101), "{} and {}", left.len(), right.len());
+    left.fill(&queue, 7)?;
+    right.slice(1..)?.write(&queue, &[9; 50])?;
+    other.slice(499..600)?.copy_from(&queue, right)?;
+    buffer.slice(..101)?.copy_from(&queue, other.slice(550..651)?)?;
+    for empty in [buffer.slice(1000..)?, buffer.slice(..0)?] {
+        empty.write(&queue, &[])?;
+        empty.fill(&queue, 1)?;
+        empty.copy_from(&queue, other.slice(5..5)?)?;
+        ensure!(empty.to_vec(&queue)?.is_empty(), "an empty part has elements");
+    }
+
+    let mut expected = start;
+    expected[101..200].fill(7);
+    expected[201..251].fill(9);
+    let mut copied = vec![0; 1000];
+    copied[499..600].copy_from_slice(&expected[200..301]);
+    expected[..101].copy_from_slice(&copied[550..651]);
+    ensure!(other.to_vec(&queue)? == copied, "a copy between parts is wrong");
+    ensure!(buffer.to_vec(&queue)? == expected, "the parts of a buffer are wrong");
+    ensure!(right.to_vec(&queue)? == expected[200..301], "a part reads other elements");
+    Ok(())
+}
+
+fn parts_beyond_are_refused(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let buffer = cx.device().buffer_of(&queue, &[3u32; 100])?;
+    let part = buffer.slice(10..20)?;
+    let wrong = ErrorCode::InvalidSize;
+    refused(buffer.slice(90..101), wrong, "a range beyond the buffer")?;
+    refused(buffer.slice(101..), wrong, "a start beyond the buffer")?;
+    refused(buffer.slice(..=usize::MAX), wrong, "the largest end")?;
+    refused(part.slice(5..11), wrong, "a range beyond the part")?;
+    refused(part.split_at(11), wrong, "a middle beyond the part")?;
+    refused(part.write(&queue, &[0; 11]), wrong, "a write beyond the part")?;
+    refused(part.read(&queue, &mut [0; 11]), wrong, "a read beyond the part")?;
+    refused(part.copy_from(&queue, buffer.slice(50..61)?), wrong, "a copy of another length")?;
+    let wrong = ErrorCode::InvalidArgument;
+    refused(
+        buffer.slice((Bound::Included(20), Bound::Excluded(10))),
+        wrong,
+        "a range that ends before its start",
+    )?;
+    refused(part.copy_from(&queue, buffer.slice(19..29)?), wrong, "a copy that overlaps")?;
+    ensure!(buffer.to_vec(&queue)? == [3; 100], "a refused call changed memory");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 behaviour_list! { "launches":
     "a kernel computes" ["P-45"] a_kernel_computes;
     "a kernel writes the requested elements and no others" ["P-45"] a_kernel_writes;
+    "a part of a buffer is an argument" ["P-46"] parts_are_arguments;
     "arguments of every size arrive" ["P-46"] arguments_arrive;
     "many arguments arrive, each in its place" ["P-46"] many_arguments_arrive;
     "the values of arguments are captured at the call" ["P-46"] arguments_are_captured;
@@ -53,6 +54,26 @@ fn a_kernel_writes(cx: &Context) -> Check {
     let found = out.to_vec(&queue)?;
     ensure!(found[..4999].iter().copied().eq(0..4999), "the elements are wrong");
     ensure_eq!(found[4999], u32::MAX, "element behind the last");
+    Ok(())
+}
+
+fn parts_are_arguments(cx: &Context) -> Check {
+    /// Number of elements in 256 bytes, a multiple of every device's alignment.
+    const ALIGNED: usize = 64;
+    let (program, queue) = (cx.load("basic")?, cx.queue()?);
+    let iota = program.kernel("iota")?;
+    let out = cx.device().buffer_of(&queue, &[u32::MAX; 4 * ALIGNED])?;
+    let (first, rest) = out.as_slice().split_at(ALIGNED)?;
+    let grid = Grid::for_items(1, 1)?;
+    // SAFETY: iota (out, u64) stays within each part; `out` outlives it.
+    unsafe {
+        queue.launch(&iota, grid, (rest, 60u64))?;
+        queue.launch(&iota, grid, (first.slice(..5)?, 5u64))?;
+    }
+    let mut expected = [u32::MAX; 4 * ALIGNED];
+    (0..).zip(&mut expected[ALIGNED..ALIGNED + 60]).for_each(|(i, element)| *element = i);
+    (0..).zip(&mut expected[..5]).for_each(|(i, element)| *element = i);
+    ensure!(out.to_vec(&queue)? == expected, "a kernel wrote outside its part");
     Ok(())
 }
 

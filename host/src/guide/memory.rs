@@ -34,6 +34,12 @@
 //! # Ok::<(), longshore::Error>(())
 //! ```
 //!
+//! # Parts of a buffer
+//!
+//! [`Buffer::slice`](crate::Buffer::slice) returns a [`BufferSlice`](crate::BufferSlice): a range
+//! of elements, for launches, copies and fills, without a copy. A range that exceeds the buffer
+//! returns `InvalidSize`.
+//!
 //! # Ownership
 //!
 //! The drop of a buffer or an allocation frees its memory, and does not wait for queued work. So a

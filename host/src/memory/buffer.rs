@@ -1,7 +1,7 @@
 //! Typed memory of a device.
 
 use super::allocation::{Allocation, DevicePointer};
-use super::element::{self, Element};
+use super::element::Element;
 use crate::device::Device;
 use crate::queue::Queue;
 use crate::queue::core::QueueCore;
@@ -73,6 +73,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// Returns the number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -83,6 +84,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// Returns the address of the first element.
+    #[inline]
     pub fn pointer(&self) -> DevicePointer {
         self.allocation.pointer()
     }
@@ -97,10 +99,9 @@ impl<T: Element> Buffer<T> {
     ///
     /// # Errors
     /// `InvalidSize` if there are more values than elements; errors of [`Queue::synchronize`].
+    #[inline]
     pub fn write(&self, queue: &Queue, values: &[T]) -> Result<()> {
-        self.fits(values.len())?;
-        let bytes = element::bytes(values);
-        self.behind_zeros(queue, || queue.write_and_wait(&self.allocation, bytes))
+        self.as_slice().write(queue, values)
     }
 
     /// Copies the start of the buffer to `values`, after all queued work of `queue`. Blocks until
@@ -108,10 +109,9 @@ impl<T: Element> Buffer<T> {
     ///
     /// # Errors
     /// As for [`Buffer::write`].
+    #[inline]
     pub fn read(&self, queue: &Queue, values: &mut [T]) -> Result<()> {
-        self.fits(values.len())?;
-        let bytes = element::bytes_mut(values);
-        self.behind_zeros(queue, || queue.read_and_wait(&self.allocation, bytes))
+        self.as_slice().read(queue, values)
     }
 
     /// Returns a copy of all elements, read after all queued work of `queue`. Blocks until the copy
@@ -120,19 +120,16 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// As for [`Buffer::write`].
     pub fn to_vec(&self, queue: &Queue) -> Result<Vec<T>> {
-        let mut values = vec![element::zero::<T>(); self.len];
-        self.read(queue, &mut values)?;
-        Ok(values)
+        self.as_slice().to_vec(queue)
     }
 
     /// Sets every element to `value`, after all queued work of `queue`. Blocks until the fill is
     /// done.
     ///
     /// # Errors
-    /// Errors of [`Queue::synchronize`].
+    /// `InvalidDevice` if the queue belongs to another device; errors of [`Queue::synchronize`].
     pub fn fill(&self, queue: &Queue, value: T) -> Result<()> {
-        let pattern = element::bytes(std::slice::from_ref(&value));
-        self.behind_zeros(queue, || queue.fill_and_wait(&self.allocation, pattern))
+        self.as_slice().fill(queue, value)
     }
 
     /// Calls `act`, which waits for `queue`, behind the fill with zeros. A fill on another queue is
@@ -140,7 +137,11 @@ impl<T: Element> Buffer<T> {
     ///
     /// # Errors
     /// Errors of `act` and of the work in front of the fill.
-    fn behind_zeros(&self, queue: &Queue, act: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(super) fn behind_zeros(
+        &self,
+        queue: &Queue,
+        act: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let pending = self.zeroing.as_ref().filter(|zeros| !zeros.is_done.load(Ordering::Acquire));
         let Some(zeros) = pending else { return act() };
         if !Arc::ptr_eq(&zeros.queue, queue.core()) {
@@ -149,13 +150,5 @@ impl<T: Element> Buffer<T> {
         act()?;
         zeros.is_done.store(true, Ordering::Release);
         Ok(())
-    }
-
-    fn fits(&self, values: usize) -> Result<()> {
-        if values <= self.len {
-            return Ok(());
-        }
-        let message = format!("{values} values for a buffer of {} elements", self.len);
-        Err(Error::new(ErrorCode::InvalidSize, message))
     }
 }

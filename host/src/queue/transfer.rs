@@ -97,21 +97,7 @@ impl Queue {
     /// Both ranges stay allocated until the copy is done.
     pub unsafe fn copy(&self, to: DevicePointer, from: DevicePointer, bytes: u64) -> Result<()> {
         let (to_device, from_device) = (self.owner(to, bytes)?, self.owner(from, bytes)?);
-        if !self.reaches(&to_device) || !self.reaches(&from_device) {
-            return self.bounce(to, &to_device, from, &from_device, bytes);
-        }
-        let (open, _queued) = self.open_to_queue()?;
-        let to_other = self.reach(&to_device)?;
-        let from_other = self.reach(&from_device)?;
-        // SAFETY: promised by the caller; `owner` has found both ranges live.
-        let (destination, source) =
-            unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
-        open.queue.copy(&CopyRequest::new(
-            destination,
-            Place::Device(to_other.as_deref().unwrap_or(&open.device)),
-            source,
-            Place::Device(from_other.as_deref().unwrap_or(&open.device)),
-        ))
+        self.copy_between((to, &to_device), (from, &from_device), bytes, false)
     }
 
     /// Queues a fill of `bytes` bytes with copies of `pattern`, which is captured during the call.
@@ -126,8 +112,9 @@ impl Queue {
     /// # Safety
     /// The range stays allocated until the fill is done.
     pub unsafe fn fill(&self, to: DevicePointer, pattern: &[u8], bytes: u64) -> Result<()> {
+        let owner = self.owner(to, bytes)?;
         // SAFETY: promised by the caller.
-        unsafe { self.fill_range(to, pattern, bytes, false) }
+        unsafe { self.fill_range(to, &owner, pattern, bytes, false) }
     }
 
     /// Queues a hint that `bytes` bytes from `range` will next be used at `target`. For memory that
@@ -149,18 +136,6 @@ impl Queue {
 }
 
 impl Queue {
-    /// Copies to an allocation and waits. The caller has checked the size.
-    #[inline]
-    pub(crate) fn write_and_wait(&self, to: &Allocation, bytes: &[u8]) -> Result<()> {
-        self.write_to(to.pointer(), to.device(), bytes)
-    }
-
-    /// Copies from an allocation and waits. The caller has checked the size.
-    #[inline]
-    pub(crate) fn read_and_wait(&self, from: &Allocation, bytes: &mut [u8]) -> Result<()> {
-        self.read_from(from.pointer(), from.device(), bytes)
-    }
-
     /// Copies to live memory of `owner` and waits.
     #[inline]
     pub(crate) fn write_to(&self, to: DevicePointer, owner: &Device, bytes: &[u8]) -> Result<()> {
@@ -183,13 +158,51 @@ impl Queue {
     /// Queues a fill of a whole allocation with zeros.
     pub(crate) fn fill_with_zeros(&self, to: &Allocation) -> Result<()> {
         // SAFETY: memory of a dropped allocation is not reused before the fill is done.
-        unsafe { self.fill_range(to.pointer(), &[0], to.bytes(), false) }
+        unsafe { self.fill_range(to.pointer(), to.device(), &[0], to.bytes(), false) }
     }
 
-    /// Fills a whole allocation and waits.
-    pub(crate) fn fill_and_wait(&self, to: &Allocation, pattern: &[u8]) -> Result<()> {
-        // SAFETY: the allocation is borrowed until the fill is done.
-        unsafe { self.fill_range(to.pointer(), pattern, to.bytes(), true) }
+    /// Fills live memory of `owner` and waits. `bytes` is a multiple of the pattern's length.
+    pub(crate) fn fill_and_wait(
+        &self,
+        to: DevicePointer,
+        owner: &Device,
+        pattern: &[u8],
+        bytes: u64,
+    ) -> Result<()> {
+        if bytes == 0 {
+            return self.synchronize();
+        }
+        // SAFETY: the memory is borrowed until the fill is done.
+        unsafe { self.fill_range(to, owner, pattern, bytes, true) }
+    }
+
+    /// Queues a copy between live memory of two devices, and waits for it if `wait` is set. Always
+    /// waits for a copy between two platforms.
+    pub(crate) fn copy_between(
+        &self,
+        (to, to_device): (DevicePointer, &Device),
+        (from, from_device): (DevicePointer, &Device),
+        bytes: u64,
+        wait: bool,
+    ) -> Result<()> {
+        if !self.reaches(to_device) || !self.reaches(from_device) {
+            return self.bounce(to, to_device, from, from_device, bytes);
+        }
+        if wait {
+            self.refuse_inside("copying memory and waiting for it")?;
+        }
+        let open = self.open()?;
+        let _queued = (!wait).then(|| self.core.queueing());
+        let to_other = self.reach(to_device)?;
+        let from_other = self.reach(from_device)?;
+        // SAFETY: both ranges are live; the callers keep them, or promise that they stay.
+        let (destination, source) =
+            unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
+        let destination_place = Place::Device(&**to_other.as_deref().unwrap_or(&open.device));
+        let source_place = Place::Device(&**from_other.as_deref().unwrap_or(&open.device));
+        open.queue.copy(
+            &CopyRequest::new(destination, destination_place, source, source_place).with_wait(wait),
+        )
     }
 
     /// # Safety
@@ -197,6 +210,7 @@ impl Queue {
     unsafe fn fill_range(
         &self,
         to: DevicePointer,
+        owner: &Device,
         pattern: &[u8],
         bytes: u64,
         wait: bool,
@@ -209,8 +223,7 @@ impl Queue {
             );
             return Err(Error::new(ErrorCode::InvalidSize, message));
         }
-        let owner = self.owner(to, bytes)?;
-        self.device.check_same(&owner, "the memory to fill")?;
+        self.device.check_same(owner, "the memory to fill")?;
         if wait {
             self.refuse_inside("filling memory and waiting for it")?;
         }
