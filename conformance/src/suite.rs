@@ -15,6 +15,7 @@ mod memory;
 mod programs;
 mod promises;
 mod queues;
+mod rectangles;
 mod runner;
 mod threads;
 
@@ -55,6 +56,7 @@ pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         info::BEHAVIOURS,
         memory::BEHAVIOURS,
         copies::BEHAVIOURS,
+        rectangles::BEHAVIOURS,
         queues::BEHAVIOURS,
         events::BEHAVIOURS,
         programs::BEHAVIOURS,

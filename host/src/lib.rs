@@ -120,7 +120,7 @@ pub use image::{WholeFile, read_at_most};
 pub use launch::{Argument, ArgumentList, Grid, PointerTo, RawArguments, Untyped};
 pub use memory::{
     Allocation, AllocationInfo, AllocationOwner, Buffer, BufferSlice, CallSite, CallStack,
-    DevicePointer, Element, MemoryReport, MemoryUse, TimelinePoint,
+    DevicePointer, Element, MemoryReport, MemoryUse, Region, TimelinePoint,
 };
 pub use profile::FunctionCounters;
 pub use program::{
@@ -167,9 +167,9 @@ macro_rules! include_kernels {
 pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
     Acceptance, ArgumentKind, ArgumentPassing, ArgumentType, DeviceInfo, DeviceType, Error,
-    ErrorCode, FpCapability, InfoType, InfoValue, KernelAttributes, LinkedPlugin, MemoryKind,
-    PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result,
-    SymbolKind, VendorError,
+    ErrorCode, Extent, FpCapability, InfoType, InfoValue, KernelAttributes, LinkedPlugin,
+    MemoryKind, Pitch, PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection,
+    ProfileSectionKind, Result, SymbolKind, VendorError,
 };
 
 /// The types that any thread may use: a compile-time check of `Send + Sync`.

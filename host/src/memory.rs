@@ -8,6 +8,7 @@ mod device_memory;
 pub(crate) mod element;
 mod origins;
 mod pending;
+mod region;
 mod table;
 mod tracking;
 
@@ -15,6 +16,7 @@ pub use allocation::{Allocation, DevicePointer};
 pub use buffer::Buffer;
 pub use buffer_slice::BufferSlice;
 pub use element::Element;
+pub use region::Region;
 pub use table::{AllocationInfo, AllocationOwner};
 pub use tracking::{CallSite, CallStack, MemoryReport, MemoryUse, TimelinePoint};
 

@@ -1,6 +1,7 @@
 //! Queues.
 
 pub(crate) mod core;
+pub(crate) mod rect;
 mod transfer;
 mod usage;
 

@@ -21,5 +21,5 @@ pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,
     GlobalInfo, HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT,
     LAUNCH_WORDS, Launch, ModuleHandle, PlatformHandle, PoolTracker, ProfileVisitor, QueueHandle,
-    Sink, SymbolVisitor, Text,
+    Rect, RectEnd, Sink, SymbolVisitor, Text,
 };

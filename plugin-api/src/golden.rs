@@ -21,6 +21,8 @@ pub fn describe_layouts() -> String {
         PoolTracker,
         Launch,
         CopyRequest,
+        RectEnd,
+        Rect,
         Fill,
         HostFunction,
         TableRef,

@@ -10,6 +10,7 @@
 use crate::error::{Result, unsupported};
 use crate::image::{Acceptance, CodeTarget, ImageBytes, ImageEntry};
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
+use crate::rect::RectRequest;
 use crate::request::{
     Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
     MemoryKind, PoolTracker, PrefetchTarget, ProfileSection, Span, SymbolKind, no_global,
@@ -457,6 +458,20 @@ interface! {
         /// once in a host function of this queue, where the call would wait for itself.
         #[isolated(waits)]
         fn synchronize(&self) -> Result<()>;
+
+        /// Queues a copy of rows of bytes: a rectangle of two or three dimensions, in place of a
+        /// copy for each row. The caller owns host memory and keeps it in place until the copy is
+        /// done.
+        ///
+        /// # Errors
+        /// `Unsupported` for a copy between these places, or with these distances: the call has no
+        /// effect, and the host copies row by row. The driver's errors.
+        #[table("rect", "copies of rectangles")]
+        #[request(Rect)]
+        #[isolated(by_hand)]
+        fn copy_rect(&self, _rect: &RectRequest<'_, B::Device>) -> Result<()> {
+            Err(unsupported("copies of rectangles"))
+        }
 
         /// Queues a hint that memory will be used at `target`.
         ///

@@ -202,6 +202,7 @@ mod layout;
 mod linked;
 pub mod profile;
 mod raw;
+mod rect;
 pub mod remote;
 mod request;
 mod services;
@@ -224,6 +225,7 @@ pub use kernel_description::{
     KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
 };
 pub use linked::LinkedPlugin;
+pub use rect::{Extent, Pitch, PitchedSpan, RectRequest};
 pub use request::{
     ArgumentPassing, Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes,
     LaunchShape, Loading, MemoryKind, Place, PoolTracker, PrefetchTarget, ProfileSection,

@@ -154,6 +154,22 @@ pub enum Place<'a, D> {
     Device(&'a D),
 }
 
+impl<'a, D> Place<'a, D> {
+    /// Returns the same place with its device converted by `device`.
+    ///
+    /// # Errors
+    /// Errors of `device`.
+    pub(crate) fn with_device<E>(
+        &self,
+        device: impl Fn(&'a D) -> Result<&'a E>,
+    ) -> Result<Place<'a, E>> {
+        match self {
+            Place::Host => Ok(Place::Host),
+            Place::Device(one) => device(one).map(Place::Device),
+        }
+    }
+}
+
 /// A copy between two places.
 #[non_exhaustive]
 pub struct CopyRequest<'a, D> {
@@ -196,15 +212,11 @@ impl<'a, D> CopyRequest<'a, D> {
         &self,
         device: impl Fn(&'a D) -> Result<&'a E>,
     ) -> Result<CopyRequest<'a, E>> {
-        let place = |place: &Place<'a, D>| match place {
-            Place::Host => Ok(Place::Host),
-            Place::Device(one) => device(one).map(Place::Device),
-        };
         Ok(CopyRequest {
             destination: self.destination,
-            destination_place: place(&self.destination_place)?,
+            destination_place: self.destination_place.with_device(&device)?,
             source: self.source,
-            source_place: place(&self.source_place)?,
+            source_place: self.source_place.with_device(&device)?,
             wait: self.wait,
         })
     }

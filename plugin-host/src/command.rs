@@ -5,6 +5,7 @@ use crate::execute::words::{LEAST_WORDS, Words, word_of};
 use crate::execute::{Engine, Job, Launch};
 use crate::guard::Modes;
 use crate::record::Record;
+use crate::rect::Rect;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 pub(crate) struct Batch {
     commands: Vec<Command>,
     launches: Vec<Launch>,
+    rects: Vec<Rect>,
     captured: Vec<Block>,
     /// Index of the first command that has not begun to run.
     next: usize,
@@ -57,6 +59,8 @@ enum Command {
         pattern: u32,
         pattern_bytes: u32,
     },
+    /// The rectangular copy of this index.
+    Rect(u32),
     Host(HostFunction),
     Reach(Arc<Record>),
     Wait(Arc<Record>),
@@ -138,6 +142,16 @@ impl Batch {
         Ok(())
     }
 
+    /// Adds a rectangular copy.
+    pub(crate) fn rect(&mut self, rect: Rect) -> Result<()> {
+        self.reserve(0)?;
+        self.rects.try_reserve(1).map_err(|_| out_of_memory(0))?;
+        let index = narrow(self.rects.len())?;
+        self.rects.push(rect);
+        self.commands.push(Command::Rect(index));
+        Ok(())
+    }
+
     /// Adds a fill and captures its pattern.
     pub(crate) fn fill(&mut self, destination: Span, pattern: &[u8]) -> Result<()> {
         let at = self.reserve(pattern.len().div_ceil(BLOCK_BYTES))?;
@@ -189,9 +203,11 @@ impl Batch {
         self.next = 0;
         self.commands.clear();
         self.launches.clear();
+        self.rects.clear();
         self.captured.clear();
         self.commands.shrink_to(KEPT_COMMANDS);
         self.launches.shrink_to(KEPT_COMMANDS);
+        self.rects.shrink_to(KEPT_COMMANDS);
         self.captured.shrink_to(KEPT_BLOCKS);
         None
     }
@@ -244,6 +260,8 @@ impl Batch {
             Command::Copy { destination, source, bytes } => unsafe {
                 copy_bytes(destination, source, bytes);
             },
+            // SAFETY: the rectangle's spans vouched for the rows until the copy is done.
+            Command::Rect(rect) => unsafe { self.rects[rect as usize].copy() },
             Command::Fill { destination, pattern, pattern_bytes } => {
                 let pattern = &self.captured[pattern as usize..];
                 // SAFETY: `fill` wrote `pattern_bytes` bytes at this block; blocks are plain bytes.

@@ -47,6 +47,7 @@ mod provided;
 mod queue;
 mod ranges;
 mod record;
+mod rect;
 mod spin;
 mod submission_queue;
 mod suitability;

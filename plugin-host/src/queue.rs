@@ -3,11 +3,12 @@
 use crate::command::{Batch, copy_bytes, fill_bytes};
 use crate::execute::{Engine, Launch, words};
 use crate::kernel::{Code, MOST_GROUP_ITEMS, SHARED_BYTES};
+use crate::rect::Rect;
 use crate::submission_queue::{Role, SubmissionQueue};
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
     ArgumentPassing, Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape,
-    PrefetchTarget, Queue, Result, Span,
+    PrefetchTarget, Queue, RectRequest, Result, Span,
 };
 use std::sync::Arc;
 
@@ -115,6 +116,19 @@ impl Queue<HostBackend> for HostQueue {
         }
         self.submissions.push(|batch| batch.copy(to, from))?;
         if copy.wait { self.submissions.synchronize() } else { Ok(()) }
+    }
+
+    fn copy_rect(&self, rect: &RectRequest<'_, HostDevice>) -> Result<()> {
+        let rect = Rect::new(rect);
+        if rect.bytes() <= SMALL_BYTES
+            && let Some(role) = self.submissions.idle_role()
+        {
+            // SAFETY: the spans vouch for the rows.
+            unsafe { rect.copy() };
+            drop(role);
+            return Ok(());
+        }
+        self.submissions.push(|batch| batch.rect(rect))
     }
 
     fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {

@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use crate::kernel::KernelCore;
 use crate::queue_stream::QueueStream;
 use crate::record::Record;
+use crate::rect::Rect;
 use crate::transfer::{Copy, Fill};
 use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget, Result, Span};
 use std::ffi::c_void;
@@ -18,6 +19,9 @@ pub(crate) enum Command<D: Driver> {
     Copy(Copy<D>),
     /// A copy that would block the thread that hands it to the stream.
     BlockingCopy(Copy<D>),
+    Rect(Rect),
+    /// A rectangular copy that would block the thread that hands it to the stream.
+    BlockingRect(Rect),
     Fill(Fill),
     Prefetch(Span, PrefetchTarget),
     Function(HostFunction),
@@ -40,6 +44,8 @@ impl<D: Driver> Command<D> {
             Command::Launch(launch) => launch.run(queue_stream),
             Command::Copy(copy) => copy.run(queue_stream),
             Command::BlockingCopy(copy) => copy.run_blocking(queue_stream),
+            Command::Rect(rect) => rect.run(queue_stream),
+            Command::BlockingRect(rect) => rect.run_blocking(queue_stream),
             Command::Fill(fill) => fill.submit(queue_stream),
             Command::Prefetch(range, target) => {
                 crate::transfer::prefetch(queue_stream, range, target)

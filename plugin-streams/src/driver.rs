@@ -4,7 +4,7 @@ use crate::call::{Call, Code, Failure};
 use crate::handle::{DevicePtr, Event, Function, Module, Pool, Stream};
 use crate::registrations::Registrations;
 use crate::worker_pool::BusyQueue;
-use longshore_plugin_api::{ErrorCode, LaunchShape, WorkerPool};
+use longshore_plugin_api::{ErrorCode, Extent, LaunchShape, PitchedSpan, WorkerPool};
 use std::ffi::{CStr, c_void};
 
 /// A loaded driver. Its functions may be called from any thread. Function names in the
@@ -148,6 +148,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
         bytes: usize,
         stream: Stream,
     ) -> Call;
+    /// Copies a rectangle (`cuMemcpy3DAsync`), of which at most one end is host memory.
+    unsafe fn copy_rect(&self, rect: &RectCopy, stream: Stream) -> Call;
+    /// Returns whether the driver has a function for rectangles.
+    fn has_rects(&self) -> bool;
     /// Fills with 8-bit values (`cuMemsetD8Async`).
     unsafe fn fill_8(&self, to: DevicePtr, value: u8, count: usize, stream: Stream) -> Call;
     /// Fills with 16-bit values (`cuMemsetD16Async`).
@@ -249,6 +253,33 @@ pub trait Context: Send + Sync + 'static {
     /// # Errors
     /// Errors of the driver; the context is released even then.
     fn release(self) -> Call;
+}
+
+/// One end of a rectangular copy.
+#[derive(Clone, Copy)]
+pub struct RectEnd {
+    /// The rows.
+    pub span: PitchedSpan,
+    /// Whether the rows are in host memory.
+    pub is_of_host: bool,
+}
+
+/// A rectangular copy.
+#[derive(Clone, Copy)]
+pub struct RectCopy {
+    /// Memory to copy to.
+    pub to: RectEnd,
+    /// Memory to copy from.
+    pub from: RectEnd,
+    /// The extent of both.
+    pub extent: Extent,
+}
+
+impl RectEnd {
+    /// Returns the number of rows that fit between the starts of two slices.
+    pub fn slice_rows(&self) -> u64 {
+        self.span.pitch().slice / self.span.pitch().row
+    }
 }
 
 /// The purpose of an event of the driver.

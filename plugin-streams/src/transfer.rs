@@ -46,7 +46,7 @@ impl<D: Driver> End<D> {
     }
 
     /// Returns whether the end is certainly in host memory; managed memory may be anywhere.
-    fn is_of_host(&self, device: &DeviceCore<D>) -> bool {
+    pub(crate) fn is_of_host(&self, device: &DeviceCore<D>) -> bool {
         match self {
             End::Host(_) => true,
             End::Own(address) => device.memory.is_of_host(*address),

@@ -330,11 +330,25 @@ impl Batch {
         from: (vk::Buffer, u64),
         bytes: u64,
     ) -> Result<()> {
-        let commands = self.next_command()?;
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
+        self.copy_regions(to.0, from.0, &[region])
+    }
+
+    /// Records copies of regions between two buffers. The caller guarantees that the regions lie in
+    /// the buffers and do not overlap.
+    ///
+    /// # Errors
+    /// The driver's errors.
+    pub(crate) fn copy_regions(
+        &mut self,
+        to: vk::Buffer,
+        from: vk::Buffer,
+        regions: &[vk::BufferCopy],
+    ) -> Result<()> {
+        let commands = self.next_command()?;
         // SAFETY: the command buffer is recording; the ranges lie in live buffers and do not
         // overlap.
-        unsafe { self.device.raw.cmd_copy_buffer(commands, from.0, to.0, &[region]) };
+        unsafe { self.device.raw.cmd_copy_buffer(commands, from, to, regions) };
         Ok(())
     }
 }

@@ -51,6 +51,7 @@ mod place;
 mod platform;
 mod private_file;
 mod queue;
+mod rect;
 mod staging;
 mod submission_queue;
 mod timeline;

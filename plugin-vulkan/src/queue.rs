@@ -2,11 +2,13 @@
 
 use crate::batch::Dispatch;
 use crate::device_core::DeviceCore;
+use crate::rect::{RectJob, Rows};
 use crate::submission_queue::{HostWork, SubmissionQueue};
 use crate::transfer::{self, CopyJob, End};
 use crate::{VulkanBackend, VulkanDevice, VulkanEvent, VulkanKernel};
 use longshore_plugin_api::{
-    Arguments, CopyRequest, HostFunction, LaunchShape, Place, PrefetchTarget, Queue, Result, Span,
+    Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape, Place, PrefetchTarget,
+    Queue, RectRequest, Result, Span,
 };
 use std::sync::Arc;
 
@@ -121,6 +123,29 @@ impl Queue<VulkanBackend> for VulkanQueue {
                 self.submissions.record(true, |batch| batch.copy(to, from, bytes))
             }
             _ => self.submissions.exclusively(|| job.run()),
+        }
+    }
+
+    /// Copies by one command of the driver, or by a host thread. Rows between the program's memory
+    /// and memory that the host does not reach go one by one.
+    fn copy_rect(&self, rect: &RectRequest<'_, VulkanDevice>) -> Result<()> {
+        let (to, from, extent) = (rect.destination, rect.source, rect.extent);
+        let rows = Rows { extent, to: to.pitch(), from: from.pitch() };
+        let ends = CopyJob {
+            device: Arc::clone(self.device()),
+            to: self.end(&rect.destination_place, to.span(&extent))?,
+            from: self.end(&rect.source_place, from.span(&extent))?,
+            bytes: extent.row_bytes,
+        };
+        if let (End::Device(to), End::Device(from)) = (&ends.to, &ends.from) {
+            return self.submissions.record(false, |batch| rows.record(batch, to, from));
+        }
+        match RectJob::new(ends, rows) {
+            Ok(job) => self.submissions.push(HostWork::Rect(job)),
+            Err(_) => {
+                let what = "rectangles in memory that only the device reaches";
+                Err(Error::new(ErrorCode::Unsupported, what))
+            }
         }
     }
 

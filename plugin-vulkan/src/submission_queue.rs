@@ -17,6 +17,7 @@ mod worker;
 use crate::batch::Batch;
 use crate::device_core::DeviceCore;
 use crate::place::Place;
+use crate::rect::RectJob;
 use crate::timeline::{Timeline, WaitStage};
 use crate::transfer::CopyJob;
 use longshore_plugin_api::{Error, HostFunction, Result};
@@ -74,6 +75,7 @@ pub(crate) enum HostWork {
     Function(HostFunction),
     /// A copy that the device cannot do.
     Copy(CopyJob),
+    Rect(RectJob),
     /// A wait for a place in another queue that was not submitted to the driver when the wait was
     /// queued.
     Wait(Place),
@@ -490,6 +492,7 @@ impl SubmissionQueue {
                     before
                 }
                 HostWork::Copy(copy) => before.and_then(|()| copy.run()),
+                HostWork::Rect(rect) => before.map(|()| rect.run()),
                 HostWork::Wait(place) => before.and_then(|()| place.wait()),
             }
         });

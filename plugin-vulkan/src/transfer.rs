@@ -37,8 +37,15 @@ enum Reach<'a> {
 impl CopyJob {
     /// Returns whether a host thread can do the copy without the device.
     pub(crate) fn is_direct(&self) -> bool {
-        let is_direct = |end| matches!(self.reach(end), Reach::Direct(_));
-        is_direct(&self.to) && is_direct(&self.from)
+        self.pointers().is_some()
+    }
+
+    /// Returns the addresses of both ends for a host thread; `None` if one needs the device.
+    pub(crate) fn pointers(&self) -> Option<(u64, u64)> {
+        match (self.reach(&self.to), self.reach(&self.from)) {
+            (Reach::Direct(to), Reach::Direct(from)) => Some((to, from)),
+            _ => None,
+        }
     }
 
     /// Copies the bytes. All other uses of the memory must be done. Blocks.

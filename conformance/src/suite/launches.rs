@@ -2,13 +2,15 @@
 
 use super::context::{Context, Gate, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use longshore::{ArgumentPassing, DeviceInfo, ErrorCode, Grid, InfoValue, RawArguments};
+use longshore::{ArgumentPassing, DeviceInfo, ErrorCode, Grid, InfoValue, RawArguments, Result};
 use std::ffi::c_void;
 
 behaviour_list! { "launches":
     "a kernel computes" ["P-45"] a_kernel_computes;
     "a kernel writes the requested elements and no others" ["P-45"] a_kernel_writes;
     "a part of a buffer is an argument" ["P-46"] parts_are_arguments;
+    "buffers dropped under a queued launch keep their memory until it is done" ["H-10"]
+        dropped_buffers_outlive_launches;
     "arguments of every size arrive" ["P-46"] arguments_arrive;
     "many arguments arrive, each in its place" ["P-46"] many_arguments_arrive;
     "the values of arguments are captured at the call" ["P-46"] arguments_are_captured;
@@ -74,6 +76,26 @@ fn parts_are_arguments(cx: &Context) -> Check {
     (0..).zip(&mut expected[ALIGNED..ALIGNED + 60]).for_each(|(i, element)| *element = i);
     (0..).zip(&mut expected[..5]).for_each(|(i, element)| *element = i);
     ensure!(out.to_vec(&queue)? == expected, "a kernel wrote outside its part");
+    Ok(())
+}
+
+fn dropped_buffers_outlive_launches(cx: &Context) -> Check {
+    const LEN: usize = 5000;
+    let (program, queue, other) = (cx.load("basic")?, cx.queue()?, cx.queue()?);
+    let iota = program.kernel("iota")?;
+    let gate = Gate::in_front_of(&queue)?;
+    for _ in 0..3 {
+        let out = cx.device().buffer_of(&other, &[1u32; LEN])?;
+        // SAFETY: iota (out, u64) stays within the buffer, whose memory waits for the launch.
+        unsafe { queue.launch(&iota, Grid::default(), (out.slice(..)?, LEN as u64))? };
+    }
+    let others: Vec<_> =
+        (0..3).map(|_| cx.device().buffer_of(&other, &[9u32; LEN])).collect::<Result<_>>()?;
+    gate.open();
+    queue.synchronize()?;
+    for buffer in others {
+        ensure!(buffer.to_vec(&other)? == [9; LEN], "a launch wrote memory of another buffer");
+    }
     Ok(())
 }
 

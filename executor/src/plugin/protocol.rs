@@ -7,8 +7,8 @@
 
 use longshore_plugin_api::bounds::{self, PROFILE_SECTIONS, SYMBOLS};
 use longshore_plugin_api::{
-    Description, Error, ErrorCode, LaunchShape, Loading, MemoryKind, ProfileSection, Result,
-    SymbolKind,
+    Description, Error, ErrorCode, Extent, LaunchShape, Loading, MemoryKind, Pitch, ProfileSection,
+    Result, SymbolKind,
 };
 use serde::{Deserialize, Serialize};
 
@@ -119,6 +119,7 @@ pub(super) enum Request<'a> {
     },
     Launch(#[serde(borrow)] Launch<'a>),
     Copy(Copy),
+    Rect(Rect),
     /// Copies bytes in this message to the device.
     CopyIn {
         queue: Id,
@@ -184,6 +185,20 @@ pub(super) struct Copy {
     pub(super) from_device: Option<Id>,
     pub(super) bytes: u64,
     pub(super) wait: bool,
+}
+
+/// A rectangular copy between memory of devices or memory shared by both processes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Rect {
+    pub(super) queue: Id,
+    pub(super) to: u64,
+    pub(super) to_pitch: Pitch,
+    /// The device of the destination; `None` for memory of the host.
+    pub(super) to_device: Option<Id>,
+    pub(super) from: u64,
+    pub(super) from_pitch: Pitch,
+    pub(super) from_device: Option<Id>,
+    pub(super) extent: Extent,
 }
 
 /// A copy between memory of a device and memory of the host alone. The executor exchanges pieces

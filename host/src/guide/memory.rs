@@ -40,11 +40,17 @@
 //! of elements, for launches, copies and fills, without a copy. A range that exceeds the buffer
 //! returns `InvalidSize`.
 //!
+//! [`BufferSlice::write_region`](crate::BufferSlice::write_region) and its relatives copy a part of
+//! an array of two or three dimensions, a [`Region`](crate::Region). Most backends copy all rows at
+//! once; for others the library copies row by row. The rows of
+//! [`Queue::copy_rect`](crate::Queue::copy_rect) can be any distance apart.
+//!
 //! # Ownership
 //!
 //! The drop of a buffer or an allocation frees its memory, and does not wait for queued work. So a
 //! program may drop a buffer at once after a launch that uses it. The library reuses the block when
-//! all work queued before the drop has ended, on every queue that can reach the block.
+//! all work queued before the drop has ended, on every queue that can reach the block. The drop of
+//! a program's last handle waits for the queues that use the program.
 //!
 //! Memory keeps its device open. [`Device::close`](crate::Device::close) frees live memory, and
 //! reports it in [`CloseReport::leaks`](crate::CloseReport::leaks).

@@ -221,9 +221,7 @@ impl<T: Element> BufferSlice<'_, T> {
             );
             return Err(Error::new(ErrorCode::InvalidSize, message));
         }
-        let overlap =
-            source.start < self.start + self.len && self.start < source.start + source.len;
-        if std::ptr::eq(self.buffer, source.buffer) && overlap {
+        if self.shares_elements(source) {
             let message = format!(
                 "a copy of the elements {}..{} of a buffer to its elements {}..{}; expected slices \
                  that do not overlap: copy through a second buffer",
@@ -235,6 +233,12 @@ impl<T: Element> BufferSlice<'_, T> {
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         Ok(())
+    }
+
+    /// Returns whether some elements belong to both slices.
+    pub(super) fn shares_elements(&self, other: &BufferSlice<'_, T>) -> bool {
+        let overlap = other.start < self.start + self.len && self.start < other.start + other.len;
+        std::ptr::eq(self.buffer, other.buffer) && overlap
     }
 
     fn fits(&self, values: usize) -> Result<()> {

@@ -289,7 +289,7 @@ impl Queue {
 
     /// Returns the open device whose allocation contains all of a range.
     #[inline]
-    fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
+    pub(super) fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
         let id = self.device.table().device_of(address.address(), bytes)?;
         if id == self.device.id() {
             return Ok(self.device.clone());
@@ -308,15 +308,21 @@ impl Queue {
     /// # Errors
     /// `InvalidQueue` if `device` belongs to another platform, `Uninitialized` if it was closed.
     #[inline]
-    fn reach<'a>(&self, device: &'a Device) -> Result<Option<DeviceGuard<'a>>> {
+    pub(super) fn reach<'a>(&self, device: &'a Device) -> Result<Option<DeviceGuard<'a>>> {
         if device.id() == self.device.id() {
             return Ok(None);
         }
         if self.reaches(device) {
             return device.remote().map(Some);
         }
+        Err(self.unreached(device))
+    }
+
+    /// Returns the error for memory of a device that belongs to another platform.
+    #[cold]
+    pub(super) fn unreached(&self, device: &Device) -> Error {
         let (device, own) = (device.name(), self.device.name());
         let message = format!("memory of {device} cannot be reached by a queue of {own}");
-        Err(Error::new(ErrorCode::InvalidQueue, message))
+        Error::new(ErrorCode::InvalidQueue, message)
     }
 }

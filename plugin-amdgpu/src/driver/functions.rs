@@ -3,7 +3,8 @@
 
 use super::Driver;
 use super::types::{
-    Access, DevicePtr, Event, Function, Module, Pool, PoolProperties, Properties, Stream, Uuid,
+    Access, Copy3d, DevicePtr, Event, Function, Module, Pool, PoolProperties, Properties, Stream,
+    Uuid,
 };
 use libloading::Library;
 use longshore_plugin_streams::driver_functions;
@@ -74,6 +75,7 @@ functions! {
     hipMemcpyDtoHAsync(to: *mut c_void, from: DevicePtr, bytes: usize, stream: Stream);
     hipMemcpyPeerAsync
         (to: DevicePtr, to_device: c_int, from: DevicePtr, from_device: c_int, bytes: usize, stream: Stream);
+    hipMemcpy3DAsync(copy: *const Copy3d, stream: Stream);
     hipMemsetD8Async(to: DevicePtr, value: u8, count: usize, stream: Stream);
     hipMemsetD16Async(to: DevicePtr, value: u16, count: usize, stream: Stream);
     hipMemsetD32Async(to: DevicePtr, value: c_int, count: usize, stream: Stream);

@@ -1,14 +1,17 @@
 //! Implementation of the trait `Driver` of `longshore-plugin-streams` for HIP.
 
 use super::types::{
-    Access, DevicePtr, Event, Function, Location, Module, Pool, PoolProperties, Stream, attach,
-    copy_kind, event_flag, host_memory, pointer_attribute, pool_attribute, stream_flag,
+    Access, Copy3d, Copy3dEnd, DevicePtr, Event, Function, Location, Module, Pool, PoolProperties,
+    Stream, attach, copy_kind, event_flag, host_memory, pointer_attribute, pool_attribute,
+    stream_flag,
 };
 use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuDeviceData;
 use longshore_plugin_api::{ErrorCode, LaunchShape, WorkerPool};
-use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Failure, Registrations, forward};
+use longshore_plugin_streams::{
+    BusyQueue, Call, Code, EventKind, Failure, RectCopy, RectEnd, Registrations, forward,
+};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `hipCpuDeviceId`.
@@ -215,6 +218,34 @@ impl longshore_plugin_streams::Driver for Driver {
                 stream,
             )
         }
+    }
+
+    unsafe fn copy_rect(&self, rect: &RectCopy, stream: Stream) -> Call {
+        let extent = rect.extent;
+        let end = |end: &RectEnd| Copy3dEnd {
+            array: std::ptr::null_mut(),
+            position: [0; 3],
+            address: end.span.address(),
+            pitch: end.span.pitch().row as usize,
+            row_bytes: extent.row_bytes as usize,
+            height: end.slice_rows() as usize,
+        };
+        let copy = Copy3d {
+            from: end(&rect.from),
+            to: end(&rect.to),
+            extent: [extent.row_bytes, extent.rows, extent.slices].map(|number| number as usize),
+            kind: match (rect.to.is_of_host, rect.from.is_of_host) {
+                (true, _) => copy_kind::DEVICE_TO_HOST,
+                (_, true) => copy_kind::HOST_TO_DEVICE,
+                _ => copy_kind::DEVICE_TO_DEVICE,
+            },
+        };
+        // SAFETY: promised by the caller; the structure is valid during the call.
+        unsafe { self.hipMemcpy3DAsync(&copy, stream) }
+    }
+
+    fn has_rects(&self) -> bool {
+        self.functions.hipMemcpy3DAsync.is_some()
     }
 
     unsafe fn prefetch(

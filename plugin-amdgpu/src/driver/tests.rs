@@ -45,6 +45,7 @@ template <typename T> std::string name() {
   if (std::is_same<T, hipDeviceProp_t>()) return "Properties";
   if (std::is_same<T, hipMemPoolProps>()) return "PoolProperties";
   if (std::is_same<T, hipMemAccessDesc>()) return "Access";
+  if (std::is_same<T, hipMemcpy3DParms>()) return "Copy3d";
   if (std::is_void<T>()) return "void";
   if (std::is_floating_point<T>()) return "f" + std::to_string(8 * sizeof(T));
   return "i" + std::to_string(8 * sizeof(T));
@@ -142,6 +143,7 @@ fn numbers_and_layouts_match_the_header_of_hip() {
         ("hipMemLocation", size_of::<types::Location>()),
         ("hipMemPoolProps", size_of::<types::PoolProperties>()),
         ("hipMemAccessDesc", size_of::<types::Access>()),
+        ("hipMemcpy3DParms", size_of::<types::Copy3d>()),
     ];
     for (name, bytes) in layouts {
         writeln!(program, "  static_assert(sizeof({name}) == {bytes}, \"\");").unwrap();
@@ -155,6 +157,14 @@ fn numbers_and_layouts_match_the_header_of_hip() {
         ("hipMemPoolProps, win32SecurityAttributes", offset_of!(types::PoolProperties, security)),
         ("hipMemAccessDesc, location", offset_of!(types::Access, location)),
         ("hipMemAccessDesc, flags", offset_of!(types::Access, flags)),
+        ("hipMemcpy3DParms, srcPos", offset_of!(types::Copy3d, from.position)),
+        ("hipMemcpy3DParms, srcPtr.pitch", offset_of!(types::Copy3d, from.pitch)),
+        ("hipMemcpy3DParms, srcPtr.xsize", offset_of!(types::Copy3d, from.row_bytes)),
+        ("hipMemcpy3DParms, srcPtr.ysize", offset_of!(types::Copy3d, from.height)),
+        ("hipMemcpy3DParms, dstArray", offset_of!(types::Copy3d, to)),
+        ("hipMemcpy3DParms, dstPtr.ptr", offset_of!(types::Copy3d, to.address)),
+        ("hipMemcpy3DParms, extent", offset_of!(types::Copy3d, extent)),
+        ("hipMemcpy3DParms, kind", offset_of!(types::Copy3d, kind)),
     ];
     for (field, at) in fields {
         writeln!(program, "  static_assert(offsetof({field}) == {at}, \"\");").unwrap();

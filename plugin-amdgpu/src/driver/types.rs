@@ -59,6 +59,36 @@ pub(crate) struct Access {
     pub(crate) flags: c_uint,
 }
 
+/// `hipMemcpy3DParms`.
+#[repr(C)]
+pub(crate) struct Copy3d {
+    /// Memory to copy from.
+    pub(crate) from: Copy3dEnd,
+    /// Memory to copy to.
+    pub(crate) to: Copy3dEnd,
+    /// Bytes of a row, rows of a slice, and slices: `hipExtent`.
+    pub(crate) extent: [usize; 3],
+    /// `hipMemcpyKind`.
+    pub(crate) kind: c_uint,
+}
+
+/// The part of `hipMemcpy3DParms` for one end of the copy.
+#[repr(C)]
+pub(crate) struct Copy3dEnd {
+    /// `hipArray_t`, null for other memory.
+    pub(crate) array: *mut c_void,
+    /// `hipPos`.
+    pub(crate) position: [usize; 3],
+    /// The address in `hipPitchedPtr`.
+    pub(crate) address: u64,
+    /// Bytes between two rows.
+    pub(crate) pitch: usize,
+    /// Bytes of a row.
+    pub(crate) row_bytes: usize,
+    /// Rows between two slices.
+    pub(crate) height: usize,
+}
+
 /// Defines a module of constants for an enumeration of HIP's header.
 macro_rules! constants {
     ($($(#[$doc:meta])* $module:ident { $($name:ident = $value:literal $theirs:ident,)* })*) => {
@@ -119,6 +149,9 @@ constants! {
     }
     /// `hipMemcpyKind`.
     copy_kind {
+        HOST_TO_DEVICE = 1 hipMemcpyHostToDevice,
+        DEVICE_TO_HOST = 2 hipMemcpyDeviceToHost,
+        DEVICE_TO_DEVICE = 3 hipMemcpyDeviceToDevice,
         DEFAULT = 4 hipMemcpyDefault,
     }
     /// `hipStream...`.

@@ -481,6 +481,36 @@ typedef struct longshore_copy {
     uint32_t flags;
 } longshore_copy;
 
+// One end of a rectangular copy.
+typedef struct longshore_rect_end {
+    // Host pointer or device address of the first row.
+    uint64_t address;
+    // Device that the memory belongs to, null for host memory.
+    struct longshore_device *device;
+    // Distance between the starts of two rows in bytes, at least the bytes of a row.
+    uint64_t row_pitch;
+    // Distance between the starts of two slices in bytes: a multiple of `row_pitch`, at least
+    // `rows` times `row_pitch`.
+    uint64_t slice_pitch;
+} longshore_rect_end;
+
+// A copy of slices of rows of bytes between two places, each in host memory or on a device of
+// the queue's platform. The rows of both ends do not overlap.
+typedef struct longshore_rect {
+    // Memory to copy to.
+    struct longshore_rect_end destination;
+    // Memory to copy from.
+    struct longshore_rect_end source;
+    // Number of bytes in a row, at least 1.
+    uint64_t row_bytes;
+    // Number of rows in a slice, at least 1.
+    uint64_t rows;
+    // Number of slices, at least 1.
+    uint64_t slices;
+    // No flag is known, so every bit is `LONGSHORE_ERROR_UNSUPPORTED`.
+    uint32_t flags;
+} longshore_rect;
+
 // A fill of memory of the queue's device with a repeated pattern.
 typedef struct longshore_fill {
     // Device address.
@@ -794,6 +824,16 @@ typedef struct longshore_instrumentation_table {
     struct longshore_error_object *(*profile)(struct longshore_module *module,
                                               struct longshore_profile_visitor visitor);
 } longshore_instrumentation_table;
+
+// "longshore.rect", version 1, optional: copies of rectangles.
+typedef struct longshore_rect_table {
+    // Queues a copy of rows of bytes: a rectangle of two or three dimensions, in place of a copy
+    // for each row. The caller owns host memory and keeps it in place until the copy is done.
+    // Errors: `LONGSHORE_ERROR_UNSUPPORTED` for a copy between these places, or with these
+    // distances: the call has no effect, and the host copies row by row. The driver's errors.
+    struct longshore_error_object *(*copy_rect)(struct longshore_queue *queue,
+                                                const struct longshore_rect *rect);
+} longshore_rect_table;
 
 // "longshore.prefetch", version 1, optional: hints about the place of the next use of memory.
 typedef struct longshore_prefetch_table {

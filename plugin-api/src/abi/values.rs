@@ -220,6 +220,40 @@ pub struct Copy {
     pub flags: u32,
 }
 
+/// One end of a rectangular copy.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct RectEnd {
+    /// Host pointer or device address of the first row.
+    pub address: u64,
+    /// Device that the memory belongs to, null for host memory.
+    pub device: *mut DeviceHandle,
+    /// Distance between the starts of two rows in bytes, at least the bytes of a row.
+    pub row_pitch: u64,
+    /// Distance between the starts of two slices in bytes: a multiple of `row_pitch`, at least
+    /// `rows` times `row_pitch`.
+    pub slice_pitch: u64,
+}
+
+/// A copy of slices of rows of bytes between two places, each in host memory or on a device of the
+/// queue's platform. The rows of both ends do not overlap.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct Rect {
+    /// Memory to copy to.
+    pub destination: RectEnd,
+    /// Memory to copy from.
+    pub source: RectEnd,
+    /// Number of bytes in a row, at least 1.
+    pub row_bytes: u64,
+    /// Number of rows in a slice, at least 1.
+    pub rows: u64,
+    /// Number of slices, at least 1.
+    pub slices: u64,
+    /// No flag is known, so every bit is `UNSUPPORTED`.
+    pub flags: u32,
+}
+
 /// Flag of a fill that returns when the fill and all earlier work of the queue are done.
 pub const FILL_WAIT: u32 = 1;
 

@@ -6,6 +6,7 @@ use crate::abi;
 use crate::backend::Plugin;
 use crate::error::{Error, ErrorCode, Result};
 use crate::raw::read_bytes;
+use crate::rect::{Extent, Pitch, PitchedSpan, RectRequest};
 use crate::request::{
     ArgumentPassing, Arguments, CopyRequest, HostFunction, LaunchShape, Place, Span,
 };
@@ -53,22 +54,55 @@ pub(crate) unsafe fn launch<'a, P: Plugin>(
 pub(crate) unsafe fn copy<P: Plugin>(
     raw: &abi::CopyRequest,
 ) -> Result<(CopyRequest<'_, P::Device>,)> {
-    let place = |device: *mut abi::DeviceHandle| match device.is_null() {
-        true => Place::Host,
-        // SAFETY: promised by the caller.
-        false => Place::Device(unsafe { super::lent_device::<P>(device) }),
-    };
     known_flags("copy", raw.flags, abi::COPY_WAIT)?;
     // SAFETY: promised by the caller.
     let (destination, source) =
         unsafe { (Span::new(raw.destination, raw.bytes), Span::new(raw.source, raw.bytes)) };
     Ok((CopyRequest {
         destination,
-        destination_place: place(raw.destination_device),
+        // SAFETY: promised by the caller.
+        destination_place: unsafe { place::<P>(raw.destination_device) },
         source,
-        source_place: place(raw.source_device),
+        // SAFETY: promised by the caller.
+        source_place: unsafe { place::<P>(raw.source_device) },
         wait: raw.flags & abi::COPY_WAIT != 0,
     },))
+}
+
+/// Reads a rectangular copy.
+///
+/// # Errors
+/// `Unsupported` for unknown flags.
+///
+/// # Safety
+/// As for [`copy`].
+pub(crate) unsafe fn rect<P: Plugin>(raw: &abi::Rect) -> Result<(RectRequest<'_, P::Device>,)> {
+    known_flags("rectangular copy", raw.flags, 0)?;
+    let span = |end: &abi::RectEnd| {
+        let pitch = Pitch { row: end.row_pitch, slice: end.slice_pitch };
+        // SAFETY: promised by the caller.
+        unsafe { PitchedSpan::new(end.address, pitch) }
+    };
+    let extent = Extent { row_bytes: raw.row_bytes, rows: raw.rows, slices: raw.slices };
+    Ok((RectRequest {
+        destination: span(&raw.destination),
+        // SAFETY: promised by the caller.
+        destination_place: unsafe { place::<P>(raw.destination.device) },
+        source: span(&raw.source),
+        // SAFETY: promised by the caller.
+        source_place: unsafe { place::<P>(raw.source.device) },
+        extent,
+    },))
+}
+
+/// # Safety
+/// The device is null or an open device of `P`.
+unsafe fn place<'a, P: Plugin>(device: *mut abi::DeviceHandle) -> Place<'a, P::Device> {
+    match device.is_null() {
+        true => Place::Host,
+        // SAFETY: promised by the caller.
+        false => Place::Device(unsafe { super::lent_device::<P>(device) }),
+    }
 }
 
 /// Reads a fill.

@@ -8,6 +8,7 @@ use super::{
 use crate::backend::*;
 use crate::error::Result;
 use crate::info::*;
+use crate::rect::RectRequest;
 use crate::request::*;
 use crate::{bounds, raw};
 use std::sync::Arc;

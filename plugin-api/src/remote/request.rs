@@ -3,6 +3,7 @@
 use super::{RemoteDevice, RemoteKernel};
 use crate::abi::{self, DeviceHandle};
 use crate::raw::bytes;
+use crate::rect::{PitchedSpan, RectRequest};
 use crate::request::{ArgumentPassing, Arguments, CopyRequest, LaunchShape, Place, Span};
 
 /// Returns the request of a launch.
@@ -42,6 +43,24 @@ pub(crate) fn copy(copy: &CopyRequest<'_, RemoteDevice>) -> abi::CopyRequest {
         source_device: device_of(&copy.source_place),
         bytes: copy.destination.bytes(),
         flags: if copy.wait { abi::COPY_WAIT } else { 0 },
+    }
+}
+
+/// Returns the request of a rectangular copy.
+pub(crate) fn rect(rect: &RectRequest<'_, RemoteDevice>) -> abi::Rect {
+    let end = |span: PitchedSpan, place| abi::RectEnd {
+        address: span.address(),
+        device: device_of(place),
+        row_pitch: span.pitch().row,
+        slice_pitch: span.pitch().slice,
+    };
+    abi::Rect {
+        destination: end(rect.destination, &rect.destination_place),
+        source: end(rect.source, &rect.source_place),
+        row_bytes: rect.extent.row_bytes,
+        rows: rect.extent.rows,
+        slices: rect.extent.slices,
+        flags: 0,
     }
 }
 

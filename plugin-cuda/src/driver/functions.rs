@@ -3,8 +3,8 @@
 use super::Driver;
 use super::library::Symbols;
 use super::types::{
-    Access, Context, Device, DevicePtr, Event, Function, LaunchConfig, Link, Location, Module,
-    Pool, PoolProperties, SharedBytesOf, Stream, Uuid,
+    Access, Context, Copy3d, Device, DevicePtr, Event, Function, LaunchConfig, Link, Location,
+    Module, Pool, PoolProperties, SharedBytesOf, Stream, Uuid,
 };
 use longshore_plugin_streams::{Code, driver_functions};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -93,6 +93,7 @@ functions! {
         (to: *mut c_void, from: DevicePtr, bytes: usize, stream: Stream);
     cuMemcpyPeerAsync 4000 cuMemcpyPeerAsync
         (to: DevicePtr, to_context: Context, from: DevicePtr, from_context: Context, bytes: usize, stream: Stream);
+    cuMemcpy3DAsync 3020 cuMemcpy3DAsync_v2 (copy: *const Copy3d, stream: Stream);
     cuMemsetD8Async 3020 cuMemsetD8Async (to: DevicePtr, value: u8, count: usize, stream: Stream);
     cuMemsetD16Async 3020 cuMemsetD16Async (to: DevicePtr, value: u16, count: usize, stream: Stream);
     cuMemsetD32Async 3020 cuMemsetD32Async (to: DevicePtr, value: c_uint, count: usize, stream: Stream);

@@ -1,16 +1,38 @@
 //! Implementation of the trait `Driver` of `longshore-plugin-streams` for CUDA.
 
 use super::types::{
-    Access, DevicePtr, Event, Function, LaunchAttribute, LaunchConfig, Location, Module, Pool,
-    PoolProperties, Stream, attach, event_flag, function_attribute, host_memory, memory_type,
-    pointer_attribute, pool_attribute, stream_flag,
+    Access, Copy3d, Copy3dEnd, DevicePtr, Event, Function, LaunchAttribute, LaunchConfig, Location,
+    Module, Pool, PoolProperties, Stream, attach, event_flag, function_attribute, host_memory,
+    memory_type, pointer_attribute, pool_attribute, stream_flag,
 };
 use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaDeviceData;
 use longshore_plugin_api::{ErrorCode, LaunchShape, WorkerPool};
-use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Registrations, forward};
+use longshore_plugin_streams::{
+    BusyQueue, Call, Code, EventKind, RectCopy, RectEnd, Registrations, forward,
+};
 use std::ffi::{CStr, c_int, c_uint, c_void};
+
+impl<Host> Copy3dEnd<Host> {
+    /// Creates an end. `host` makes a pointer of an address, and `null` is the null pointer.
+    fn new(end: &RectEnd, host: impl FnOnce(u64) -> Host, null: Host) -> Copy3dEnd<Host> {
+        let address = end.span.address();
+        let (memory, host, device) = match end.is_of_host {
+            true => (memory_type::HOST, host(address), 0),
+            false => (memory_type::DEVICE, null, address),
+        };
+        Copy3dEnd {
+            offsets: [0; 4],
+            memory,
+            host,
+            device,
+            array: [std::ptr::null_mut(); 2],
+            pitch: end.span.pitch().row as usize,
+            height: end.slice_rows() as usize,
+        }
+    }
+}
 
 /// `CU_DEVICE_CPU`.
 const CPU: c_int = -1;
@@ -184,6 +206,22 @@ impl longshore_plugin_streams::Driver for Driver {
         unsafe {
             self.cuMemcpyPeerAsync(to, to_context.raw(), from, from_context.raw(), bytes, stream)
         }
+    }
+
+    unsafe fn copy_rect(&self, rect: &RectCopy, stream: Stream) -> Call {
+        let copy = Copy3d {
+            from: Copy3dEnd::new(&rect.from, |address| address as *const c_void, std::ptr::null()),
+            to: Copy3dEnd::new(&rect.to, |address| address as *mut c_void, std::ptr::null_mut()),
+            row_bytes: rect.extent.row_bytes as usize,
+            rows: rect.extent.rows as usize,
+            slices: rect.extent.slices as usize,
+        };
+        // SAFETY: promised by the caller; the structure is valid during the call.
+        unsafe { self.cuMemcpy3DAsync(&copy, stream) }
+    }
+
+    fn has_rects(&self) -> bool {
+        self.functions.cuMemcpy3DAsync.is_some()
     }
 
     unsafe fn prefetch(

@@ -65,6 +65,7 @@ fn plain(name: &str) -> String {
         ("CUmemPoolProps_st", "PoolProperties"),
         ("CUmemAccessDesc_st", "Access"),
         ("CUlaunchConfig_st", "LaunchConfig"),
+        ("CUDA_MEMCPY3D_st", "Copy3d"),
         ("cudaError_enum", "Code"),
     ];
     if let Some((_, ours)) = same.iter().find(|(theirs, _)| *theirs == last) {
@@ -79,7 +80,7 @@ fn plain(name: &str) -> String {
 fn pointer(kind: &str, pointee: &str) -> String {
     let is_driver_object = pointee.starts_with("cudarc") && pointee.ends_with("_st");
     match plain(pointee).as_str() {
-        structure @ ("Uuid" | "PoolProperties" | "Access" | "LaunchConfig") => {
+        structure @ ("Uuid" | "PoolProperties" | "Access" | "LaunchConfig" | "Copy3d") => {
             format!("*{kind} {structure}")
         }
         _ if is_driver_object => "object".to_owned(),
@@ -118,6 +119,18 @@ fn structures_have_the_layout_of_the_drivers_header() {
     same!(LaunchConfig, sys::CUlaunchConfig;
         groups gridDimX, items blockDimX, shared_bytes sharedMemBytes, stream hStream,
         attributes attrs, attribute_count numAttrs);
+    same!(types::Copy3d, sys::CUDA_MEMCPY3D;
+        from srcXInBytes, to dstXInBytes, row_bytes WidthInBytes, rows Height, slices Depth);
+    assert_eq!(
+        offset_of!(types::Copy3d, from.memory),
+        offset_of!(sys::CUDA_MEMCPY3D, srcMemoryType)
+    );
+    assert_eq!(offset_of!(types::Copy3d, from.host), offset_of!(sys::CUDA_MEMCPY3D, srcHost));
+    assert_eq!(offset_of!(types::Copy3d, from.device), offset_of!(sys::CUDA_MEMCPY3D, srcDevice));
+    assert_eq!(offset_of!(types::Copy3d, from.pitch), offset_of!(sys::CUDA_MEMCPY3D, srcPitch));
+    assert_eq!(offset_of!(types::Copy3d, from.height), offset_of!(sys::CUDA_MEMCPY3D, srcHeight));
+    assert_eq!(offset_of!(types::Copy3d, to.device), offset_of!(sys::CUDA_MEMCPY3D, dstDevice));
+    assert_eq!(offset_of!(types::Copy3d, to.height), offset_of!(sys::CUDA_MEMCPY3D, dstHeight));
     same!(LaunchAttribute, sys::CUlaunchAttribute; id id, value value);
     assert_eq!(Location::DEVICE, sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as u32);
     assert_eq!(Location::HOST, sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST as u32);

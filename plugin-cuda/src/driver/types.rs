@@ -71,6 +71,40 @@ pub(crate) struct Access {
     pub(crate) flags: c_uint,
 }
 
+/// `CUDA_MEMCPY3D`.
+#[repr(C)]
+pub(crate) struct Copy3d {
+    /// Memory to copy from.
+    pub(crate) from: Copy3dEnd<*const c_void>,
+    /// Memory to copy to.
+    pub(crate) to: Copy3dEnd<*mut c_void>,
+    /// Bytes of a row.
+    pub(crate) row_bytes: usize,
+    /// Rows of a slice.
+    pub(crate) rows: usize,
+    /// Slices.
+    pub(crate) slices: usize,
+}
+
+/// The part of `CUDA_MEMCPY3D` for one end of the copy.
+#[repr(C)]
+pub(crate) struct Copy3dEnd<Host> {
+    /// Offsets in bytes, rows, slices, and a level of detail; 0 outside of arrays.
+    pub(crate) offsets: [usize; 4],
+    /// `CUmemorytype`.
+    pub(crate) memory: c_uint,
+    /// Address of host memory.
+    pub(crate) host: Host,
+    /// Address of device memory.
+    pub(crate) device: DevicePtr,
+    /// `CUarray`, and a reserved null pointer.
+    pub(crate) array: [*mut c_void; 2],
+    /// Bytes between two rows.
+    pub(crate) pitch: usize,
+    /// Rows between two slices.
+    pub(crate) height: usize,
+}
+
 /// `CUlaunchConfig`.
 #[repr(C)]
 pub(crate) struct LaunchConfig {
@@ -202,6 +236,7 @@ constants! {
     /// `CU_MEMORYTYPE_...`.
     memory_type: CUmemorytype CU_MEMORYTYPE_ {
         HOST = 1,
+        DEVICE = 2,
     }
     /// `CU_MEMPOOL_ATTR_...`.
     pool_attribute: CUmemPool_attribute CU_MEMPOOL_ATTR_ {

@@ -3,12 +3,15 @@
 use super::Complete;
 use crate::command::{Command, DeferredLaunch};
 use crate::device::StreamDevice;
+use crate::driver::Driver as _;
 use crate::event::StreamEvent;
 use crate::kernel::StreamKernel;
 use crate::queue::StreamQueue;
+use crate::rect::Rect;
 use crate::transfer::{self, Copy, Fill};
 use longshore_plugin_api::{
-    Arguments, CopyRequest, HostFunction, LaunchShape, PrefetchTarget, Queue, Result, Span,
+    Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape, PrefetchTarget, Queue,
+    RectRequest, Result, Span,
 };
 
 impl<B: Complete> Queue<B> for StreamQueue<B> {
@@ -65,6 +68,26 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
             None => job.submit(&self.submissions)?,
         }
         self.submissions.synchronize()
+    }
+
+    fn copy_rect(&self, rect: &RectRequest<'_, StreamDevice<B>>) -> Result<()> {
+        let (to, from, extent) = (rect.destination, rect.source, rect.extent);
+        let to_end = self.end(&rect.destination_place, to.span(&extent));
+        let from_end = self.end(&rect.source_place, from.span(&extent));
+        if !self.device().driver().has_rects() {
+            return Err(Error::new(ErrorCode::Unsupported, "the driver copies no rectangles"));
+        }
+        let rect = Rect::new(self.device(), (to, &to_end), (from, &from_end), extent)?;
+        if let Some(deferred) = self.submissions.deferred() {
+            deferred.push(Command::Rect(rect));
+            return Ok(());
+        }
+        let current = self.device().enter()?;
+        if rect.hand(&self.submissions)? {
+            return Ok(());
+        }
+        drop(current);
+        self.submissions.keep(Command::BlockingRect(rect))
     }
 
     fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {

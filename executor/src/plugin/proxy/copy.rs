@@ -4,14 +4,15 @@
 use std::ffi::c_void;
 
 use longshore_plugin_api::{
-    CopyRequest, Error, ErrorCode, HostFunction, Place, Queue, Result, abi,
+    CopyRequest, Error, ErrorCode, HostFunction, PitchedSpan, Place, Queue, RectRequest, Result,
+    abi,
 };
 
 use super::device::IsolatedDevice;
 use super::queue::IsolatedQueue;
 use super::transfers::Memory;
 use super::window::{STAGING, Staging};
-use crate::plugin::protocol::{CHUNK, Copy, Id, Request, Transfer};
+use crate::plugin::protocol::{CHUNK, Copy, Id, Rect, Request, Transfer};
 
 /// Greatest number of bytes of a copy that goes in one message.
 const SMALL: u64 = 2 << 10;
@@ -69,6 +70,39 @@ impl IsolatedQueue {
             }
             _ => self.copy_here(to, from, bytes, copy.wait),
         }
+    }
+
+    /// Has the executor copy a rectangle, if it can reach both ends.
+    ///
+    /// # Errors
+    /// `Unsupported` for memory of the program alone, whose rows go one by one.
+    pub(in crate::plugin) fn copy_rect_there(
+        &self,
+        rect: &RectRequest<'_, IsolatedDevice>,
+    ) -> Result<()> {
+        let device = |place, memory: PitchedSpan| {
+            let bytes = memory.span(&rect.extent).bytes();
+            match self.end(place, memory.address(), bytes)? {
+                End::Device(id) => Ok(Some(id)),
+                End::Shared => Ok(None),
+                End::Private => {
+                    let what = "rectangles in memory that the plugin's process does not share";
+                    Err(Error::new(ErrorCode::Unsupported, what))
+                }
+            }
+        };
+        let (to, from) = (rect.destination, rect.source);
+        let request = Request::Rect(Rect {
+            queue: self.id,
+            to: to.address(),
+            to_pitch: to.pitch(),
+            to_device: device(&rect.destination_place, to)?,
+            from: from.address(),
+            from_pitch: from.pitch(),
+            from_device: device(&rect.source_place, from)?,
+            extent: rect.extent,
+        });
+        self.queueing(|| self.link.ask(&request))
     }
 
     fn end(&self, place: &Place<'_, IsolatedDevice>, address: u64, bytes: u64) -> Result<End> {

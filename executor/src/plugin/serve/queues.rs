@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use longshore_plugin_api::remote::{Remote, RemoteDevice};
-use longshore_plugin_api::{CopyRequest, Error, ErrorCode, Place, Queue as _, Result, Span};
+use longshore_plugin_api::{
+    CopyRequest, Error, ErrorCode, PitchedSpan, Place, Queue as _, RectRequest, Result, Span,
+};
 
 use super::Server;
 use super::functions::queue_function;
 use super::launch::Values;
 use super::objects::{Device, Queue};
-use crate::plugin::protocol::{CALL, Callback, Copy, Id, Launch, encode};
+use crate::plugin::protocol::{CALL, Callback, Copy, Id, Launch, Rect, encode};
 use crate::rpc::Peer;
 
 thread_local! {
@@ -44,6 +46,23 @@ impl Server {
         };
         let copied = queue.queue.copy(&request);
         if copy.wait { queue.or_deferred(copied) } else { copied }
+    }
+
+    pub(super) fn copy_rect(&self, rect: &Rect) -> Result<()> {
+        let queue = self.queues.get(rect.queue)?;
+        let device = |id: Option<Id>| id.map(|id| self.devices.get(id)).transpose();
+        let (to, from) = (device(rect.to_device)?, device(rect.from_device)?);
+        // SAFETY: the host guarantees the rows, on behalf of the program.
+        let request = unsafe {
+            RectRequest::new(
+                PitchedSpan::new(rect.to, rect.to_pitch),
+                place(to.as_ref()),
+                PitchedSpan::new(rect.from, rect.from_pitch),
+                place(from.as_ref()),
+                rect.extent,
+            )
+        };
+        queue.queue.copy_rect(&request)
     }
 
     pub(super) fn copy_in(

@@ -71,6 +71,7 @@ impl Server {
             Request::Unload { module } => encode_reply(self.unload(module)),
             Request::Launch(launch) => encode_reply(self.launch(&launch)),
             Request::Copy(copy) => encode_reply(self.copy(&copy)),
+            Request::Rect(rect) => encode_reply(self.copy_rect(&rect)),
             Request::CopyIn { queue, device, address, content } => {
                 encode_reply(self.copy_in(queue, device, address, content))
             }

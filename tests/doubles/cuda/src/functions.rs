@@ -2,7 +2,7 @@
 
 use crate::cluster::{self, Config};
 use crate::jit::Options;
-use crate::{attributes, current, kernel, link, loading, peer, prefetch, version};
+use crate::{attributes, current, kernel, link, loading, peer, prefetch, rect, version};
 use longshore_double_gpu::driver::launch::{Shape, Values, launch};
 use longshore_double_gpu::driver::location::Location;
 use longshore_double_gpu::driver::occupancy::SharedBytesOf;
@@ -134,6 +134,8 @@ longshore_double_gpu::driver_functions! {
     cuMemcpyPeerAsync 4000 Driver
         (to: u64, to_context: usize, from: u64, from_context: usize, bytes: usize, stream: usize)
         => peer::copy(to, to_context, from, from_context, bytes, stream);
+    cuMemcpy3DAsync_v2 = "cuMemcpy3DAsync" 3020 Driver (copy: In<rect::Copy3d>, stream: usize)
+        => rect::copy_rect(copy, stream);
     cuMemsetD8_v2 = "cuMemsetD8" 3020 Driver (to: u64, value: u8, count: usize) => fill::fill_now(to, &[value], count);
     cuMemsetD8Async 3020 Driver (to: u64, value: u8, count: usize, stream: usize)
         => fill::fill(to, &[value], count, stream);

@@ -48,6 +48,7 @@ mod loading;
 mod peer;
 mod prefetch;
 mod ptx_check;
+mod rect;
 mod vendor;
 mod version;
 

@@ -47,6 +47,7 @@ pub mod ordered_memory;
 pub mod pointer;
 pub mod pool;
 mod range;
+pub mod rect;
 mod registration;
 mod state;
 pub mod stream;

@@ -1,6 +1,6 @@
 //! The runtime's functions.
 
-use crate::{attributes, current, image, memory as own_memory, properties, version};
+use crate::{attributes, current, image, memory as own_memory, properties, rect, version};
 use longshore_double_gpu::driver::launch::{Shape, Values, launch};
 use longshore_double_gpu::driver::pool::{Access, Properties};
 use longshore_double_gpu::driver::{In, Out, Text, Untyped, take_last_error};
@@ -85,6 +85,7 @@ longshore_double_gpu::driver_functions! {
     hipMemcpyPeerAsync 5 Driver
         (to: u64, to_device: i32, from: u64, from_device: i32, bytes: usize, stream: usize)
         => own_memory::copy_between(to, to_device, from, from_device, bytes, stream);
+    hipMemcpy3DAsync 5 Driver (copy: In<rect::Copy3d>, stream: usize) => rect::copy_rect(copy, stream);
     hipMemsetD8Async 5 Driver (to: u64, value: u8, count: usize, stream: usize)
         => fill::fill(to, &[value], count, stream);
     hipMemsetD16Async 5 Driver (to: u64, value: u16, count: usize, stream: usize)

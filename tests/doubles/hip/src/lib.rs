@@ -44,6 +44,7 @@ mod functions;
 mod image;
 mod memory;
 mod properties;
+mod rect;
 mod survival;
 mod vendor;
 mod version;

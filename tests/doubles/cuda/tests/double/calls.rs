@@ -32,6 +32,61 @@ fn memory_keeps_copied_bytes() {
     .nothing_wrong();
 }
 
+/// Returns a `CUDA_MEMCPY3D` without offsets: for each end the type of memory, the address, and the
+/// pitches in bytes and in rows; then the extent.
+fn rect(to: [u64; 4], from: [u64; 4], extent: [u64; 3]) -> [u64; 25] {
+    let end = |[memory, address, pitch, height]: [u64; 4]| {
+        let (host, device) = if memory == 1 { (address, 0) } else { (0, address) };
+        [0, 0, 0, 0, memory, host, device, 0, 0, pitch, height]
+    };
+    let words = [&end(from)[..], &end(to), &extent].concat();
+    words.try_into().expect("25 words")
+}
+
+#[test]
+fn rectangles_are_copied_between_memory_of_the_stated_kinds() {
+    with_double("", |cuda| {
+        cuda.start(0);
+        let (a, b) = (cuda.allocate(64), cuda.allocate(64));
+        cuda.write(a, &[0u8; 64]);
+        let values: Vec<u8> = (1..13).collect();
+        let host = values.as_ptr().expose_provenance() as u64;
+        // 2 slices of 2 rows of 3 bytes.
+        let to_device = rect([2, a + 1, 8, 3], [1, host, 3, 2], [3, 2, 2]);
+        ok(cuda.cuMemcpy3DAsync_v2(&to_device, 0));
+        ok(cuda.cuMemcpy3DAsync_v2(&rect([2, b, 4, 2], [4, a + 1, 8, 3], [3, 2, 2]), 0));
+        let found = cuda.read::<u8>(a, 40);
+        assert_eq!(found[..12], [0, 1, 2, 3, 0, 0, 0, 0, 0, 4, 5, 6]);
+        assert_eq!(found[24..36], [0, 7, 8, 9, 0, 0, 0, 0, 0, 10, 11, 12]);
+        assert_eq!(cuda.read::<u8>(b + 8, 7), [7, 8, 9, 0xa5, 10, 11, 12]);
+        ok(cuda.cuMemcpy3DAsync_v2(&rect([2, b, 0, 0], [2, a, 0, 0], [3, 0, 1]), 0));
+        ok(cuda.cuMemFree_v2(a));
+        ok(cuda.cuMemFree_v2(b));
+        finish(cuda);
+    })
+    .nothing_wrong();
+}
+
+#[test]
+fn rectangles_that_do_not_fit_are_violations() {
+    with_double("quiet", |cuda| {
+        cuda.start(0);
+        let a = cuda.allocate(64);
+        for (to, from) in [
+            ([2, a, 2, 2], [2, a + 32, 3, 2]),
+            ([2, a, 3, 1], [2, a + 32, 3, 2]),
+            ([2, a, 32, 2], [2, a + 32, 30, 2]),
+            ([2, a, 1 << 31, 2], [2, a + 32, 3, 2]),
+            ([1, a, 3, 2], [2, a + 32, 3, 2]),
+            ([3, a, 3, 2], [2, a + 32, 3, 2]),
+        ] {
+            assert_eq!(cuda.cuMemcpy3DAsync_v2(&rect(to, from, [3, 2, 1]), 0), 1, "{to:?}");
+        }
+        assert_eq!(cuda.double.violations().len(), 6);
+        ok(cuda.cuMemFree_v2(a));
+    });
+}
+
 #[test]
 fn memory_runs_out_and_comes_back() {
     with_double("memory=1M", |cuda| {

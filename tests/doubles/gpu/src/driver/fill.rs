@@ -1,6 +1,6 @@
 //! Fills.
 
-use super::range::{DataLocation, Range, device_range};
+use super::range::{Range, device_range};
 use super::transfer::{prepare, write};
 use super::{Code, DriverResult, broken, stream};
 use crate::protocol::Fault;
@@ -62,15 +62,7 @@ pub fn fill_rows(
 fn fill_range(to: &Range, rows: &Rows, value: &[u8]) -> Result<(), Fault> {
     let row = value.repeat((rows.width as usize) / value.len());
     for index in 0..rows.count {
-        let offset = index * rows.pitch;
-        let at = match &to.at {
-            DataLocation::Here(address) => DataLocation::Here(address + offset as usize),
-            DataLocation::Process(context, address) => {
-                DataLocation::Process(context.clone(), address + offset)
-            }
-        };
-        let part = Range { at, bytes: rows.width, ..to.clone() };
-        write(&part, &row)?;
+        write(&to.part(index * rows.pitch, rows.width), &row)?;
     }
     Ok(())
 }

@@ -26,6 +26,19 @@ pub(crate) enum DataLocation {
     Process(Arc<Context>, u64),
 }
 
+impl Range {
+    /// Returns the part of `bytes` bytes that begins `offset` bytes behind the start.
+    pub(crate) fn part(&self, offset: u64, bytes: u64) -> Range {
+        let at = match &self.at {
+            DataLocation::Here(address) => DataLocation::Here(address + offset as usize),
+            DataLocation::Process(context, address) => {
+                DataLocation::Process(context.clone(), address + offset)
+            }
+        };
+        Range { at, bytes, ..self.clone() }
+    }
+}
+
 /// Returns the range of a device pointer and a size.
 ///
 /// # Errors

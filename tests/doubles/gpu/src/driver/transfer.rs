@@ -196,7 +196,7 @@ fn stage(context: &Context, stream: &Stream, to: Range, from: &Range) -> DriverR
 }
 
 /// Delays a copy by the test's rule for `copy`.
-fn delay() {
+pub(crate) fn delay() {
     let _ = driver().calls.enter("copy");
 }
 

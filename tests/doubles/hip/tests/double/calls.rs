@@ -35,6 +35,26 @@ fn the_first_call_initialises() {
 }
 
 #[test]
+fn rectangles_are_copied_in_the_stated_direction() {
+    with_double("", |hip| {
+        let x = hip.allocate(64);
+        hip.write(x, &[0u8; 64]);
+        let values: Vec<u8> = (1..7).collect();
+        let host = values.as_ptr().expose_provenance() as u64;
+        // 2 rows of 3 bytes, from byte 1 of row 1 on.
+        let from = [0, 0, 0, 0, host, 3, 3, 2];
+        let to = [0, 1, 1, 0, x, 8, 8, 4];
+        let request = |kind| [&from[..], &to, &[3, 2, 1, kind]].concat().try_into().unwrap();
+        ok(hip.hipMemcpy3DAsync(&request(1), 0));
+        ok(hip.hipMemcpy3DAsync(&request(4), 0));
+        assert_eq!(hip.read::<u8>(x, 20)[8..], [0, 1, 2, 3, 0, 0, 0, 0, 0, 4, 5, 6]);
+        ok(hip.hipFree(x));
+        finish(hip);
+    })
+    .nothing_wrong();
+}
+
+#[test]
 fn no_bytes_are_no_memory() {
     with_double("", |hip| {
         assert_eq!(hip.allocate(0), 0);

@@ -37,6 +37,7 @@ longshore_double_gpu::tried_functions! {
     cuMemcpyDtoHAsync_v2(to: *mut u8, from: u64, bytes: usize, stream: usize);
     cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize);
     cuMemcpyPeerAsync(to: u64, to_context: usize, from: u64, from_context: usize, bytes: usize, stream: usize);
+    cuMemcpy3DAsync_v2(copy: *const [u64; 25], stream: usize);
     cuMemsetD32Async(to: u64, value: u32, count: usize, stream: usize);
     cuMemsetD2D16Async(to: u64, pitch: usize, value: u16, width: usize, height: usize, stream: usize);
     cuPointerGetAttribute(value: *mut c_void, which: u32, pointer: u64);

@@ -38,6 +38,7 @@ longshore_double_gpu::tried_functions! {
     hipMemcpyHtoDAsync(to: u64, from: *const u8, bytes: usize, stream: usize);
     hipMemcpyDtoHAsync(to: *mut u8, from: u64, bytes: usize, stream: usize);
     hipMemcpyPeerAsync(to: u64, to_device: i32, from: u64, from_device: i32, bytes: usize, stream: usize);
+    hipMemcpy3DAsync(copy: *const [u64; 20], stream: usize);
     hipMemsetD8Async(to: u64, value: u8, count: usize, stream: usize);
     hipMemsetD16Async(to: u64, value: u16, count: usize, stream: usize);
     hipMemsetD32Async(to: u64, value: i32, count: usize, stream: usize);
