@@ -18,6 +18,7 @@ mod queues;
 mod rectangles;
 mod runner;
 mod threads;
+mod waits;
 
 pub use promises::{Step, step_after, step_to_a_device};
 pub use runner::{DeviceName, Filter, Report, Setup};
@@ -59,6 +60,7 @@ pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         rectangles::BEHAVIOURS,
         queues::BEHAVIOURS,
         events::BEHAVIOURS,
+        waits::BEHAVIOURS,
         programs::BEHAVIOURS,
         launches::BEHAVIOURS,
         life::BEHAVIOURS,

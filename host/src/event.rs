@@ -1,5 +1,7 @@
 //! Events.
 
+mod future;
+
 use crate::backend::AnyEvent;
 use crate::device::Device;
 use crate::device::events::EventCore;
@@ -7,7 +9,10 @@ use crate::host_function;
 use crate::polling;
 use longshore_plugin_api::{Error, ErrorCode, Event as _, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+pub use future::EventFuture;
 
 /// A point in a queue's order, recorded by [`Queue::record`](crate::Queue::record). An event may
 /// outlive its queue. Cloning is cheap. Any thread may call the methods. LLVM: `ol_event_handle_t`.
@@ -47,6 +52,8 @@ struct Shared {
     device: Device,
     /// The number of the queue that the event is recorded on.
     queue: u64,
+    /// A number that grows with the order of records on the queue.
+    place: u64,
     /// The queue's pending error at the time of recording.
     failure: Option<Error>,
 }
@@ -62,9 +69,11 @@ impl Event {
         queue: u64,
         failure: Option<Error>,
     ) -> Result<Event> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let place = NEXT.fetch_add(1, Ordering::Relaxed);
         let core = device.core().event(timing)?;
         let device = device.clone();
-        Ok(Event { shared: Arc::new(Shared { core, device, queue, failure }) })
+        Ok(Event { shared: Arc::new(Shared { core, device, queue, place, failure }) })
     }
 
     /// Returns whether the event is recorded on the queue of this number.

@@ -110,7 +110,7 @@ pub mod units;
 pub use device::{CloseReport, Device, Leak};
 pub use discovery::{Candidate, IsolateLimits, IsolateSandbox, Outcome, Probe, probe_main};
 pub use environment::Environment;
-pub use event::Event;
+pub use event::{Event, EventFuture};
 pub use host::{DeviceEntry, Host, HostBuilder};
 pub use image::{
     ContainerEntry, Format, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
@@ -127,7 +127,7 @@ pub use program::{
     Global, Kernel, KernelVariant, LoadOptions, Program, UnloadReport, source_name,
     source_signature,
 };
-pub use queue::Queue;
+pub use queue::{OwnedCopy, OwnedCopyFuture, Queue, Scope};
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 
 /// Includes the typed functions for the kernels that a build script has compiled by
@@ -185,4 +185,7 @@ const _: () = {
     any_thread::<Allocation>();
     any_thread::<Buffer<f32>>();
     any_thread::<BufferSlice<'_, f32>>();
+    any_thread::<EventFuture>();
+    any_thread::<OwnedCopy<f32>>();
+    any_thread::<OwnedCopyFuture<f32>>();
 };

@@ -1,7 +1,9 @@
 //! Queues.
 
 pub(crate) mod core;
+mod owned_copy;
 pub(crate) mod rect;
+mod scope;
 mod transfer;
 mod usage;
 
@@ -18,6 +20,9 @@ use longshore_plugin_api::{Arguments, Queue as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use usage::Queued;
+
+pub use owned_copy::{OwnedCopy, OwnedCopyFuture};
+pub use scope::Scope;
 
 /// An in-order queue of work for one device. Work runs asynchronously, except in methods documented
 /// as blocking. The next [`Queue::synchronize`] returns an error of asynchronous work. Dropping the

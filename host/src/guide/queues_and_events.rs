@@ -10,12 +10,44 @@
 //! - Launches, fills, host functions, [`record`](crate::Queue::record) and `wait_for` return when
 //!   their command is queued. So do copies of a queue, except between devices of two plugins, and
 //!   [`Device::buffer`](crate::Device::buffer).
+//! - [`Queue::scope`](crate::Queue::scope) lends memory of the program to copies, and blocks at its
+//!   end alone. [`read_owned`](crate::Queue::read_owned) and
+//!   [`write_owned`](crate::Queue::write_owned) own a vector instead, and do not block. Both are
+//!   safe: a scope ends behind its copies, also after a panic, and a forgotten copy leaks its
+//!   vector.
 //! - [`synchronize`](crate::Queue::synchronize), `launch_and_wait`, and the methods of a
 //!   [`Buffer`](crate::Buffer) that copy or fill block until all earlier commands are done.
 //! - [`synchronize_for`](crate::Queue::synchronize_for) has a limit of time, which cancels nothing.
 //! - [`Program::unload`](crate::Program::unload) and [`Device::close`](crate::Device::close) wait
 //!   for the queues that use the program or the device. The drop of a queue does not wait, and its
 //!   commands still run.
+//!
+//! # Futures
+//!
+//! `event.await` waits for an event in any executor, without blocking the thread of the task. The
+//! result is that of [`Event::synchronize`](crate::Event::synchronize). A thread of the library,
+//! `longshore-await`, blocks in the driver and wakes the task. One thread serves the events of a
+//! queue in their order, and ends a second after the last. An event that is complete at the first
+//! poll needs no thread. Dropping the future ends the wait and gives the waker back at once. The
+//! thread keeps the event until it is reached.
+//!
+//! ```
+//! use longshore::{Buffer, Queue, Result};
+//!
+//! async fn doubled(queue: &Queue, buffer: &Buffer<f32>) -> Result<Vec<f32>> {
+//!     // Launches of kernels, which the copy follows.
+//!     let values = queue.read_owned(buffer)?.await?;
+//!     Ok(values.into_iter().map(|value| 2.0 * value).collect())
+//! }
+//!
+//! let host = longshore::Host::new()?;
+//! # if host.devices().is_empty() { return Ok(()) }
+//! let device = host.default_device()?;
+//! let queue = device.queue()?;
+//! let buffer = device.buffer_of(&queue, &[1.0, 2.0])?;
+//! assert_eq!(pollster::block_on(doubled(&queue, &buffer))?, [2.0, 4.0]);
+//! # Ok::<(), longshore::Error>(())
+//! ```
 //!
 //! # Failures
 //!

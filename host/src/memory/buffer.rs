@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A number of values of type `T` in a device's memory, freed on drop as an [`Allocation`] is. Any
 /// thread may call the methods.
 ///
-/// The methods of a buffer copy synchronously and are safe. To copy in a queue's order without
-/// waiting, see [`Queue::copy_from_host`].
+/// The methods of a buffer block until their copy is done. [`Queue::scope`] and
+/// [`Queue::read_owned`] copy in a queue's order without blocking.
 ///
 /// ```
 /// # let host = longshore::Host::new()?;
@@ -130,6 +130,21 @@ impl<T: Element> Buffer<T> {
     /// `InvalidDevice` if the queue belongs to another device; errors of [`Queue::synchronize`].
     pub fn fill(&self, queue: &Queue, value: T) -> Result<()> {
         self.as_slice().fill(queue, value)
+    }
+
+    /// Puts later work of `queue` behind the fill with zeros. Waits for a fill on another queue.
+    ///
+    /// # Errors
+    /// Errors of the work in front of the fill.
+    pub(crate) fn order_zeros(&self, queue: &Queue) -> Result<()> {
+        if let Some(zeros) = &self.zeroing
+            && !zeros.is_done.load(Ordering::Acquire)
+            && !Arc::ptr_eq(&zeros.queue, queue.core())
+        {
+            zeros.queue.wait_for_all()?;
+            zeros.is_done.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Calls `act`, which waits for `queue`, behind the fill with zeros. A fill on another queue is

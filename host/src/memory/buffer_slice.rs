@@ -241,7 +241,9 @@ impl<T: Element> BufferSlice<'_, T> {
         std::ptr::eq(self.buffer, other.buffer) && overlap
     }
 
-    fn fits(&self, values: usize) -> Result<()> {
+    /// # Errors
+    /// `InvalidSize` for more values than elements.
+    pub(crate) fn fits(&self, values: usize) -> Result<()> {
         if values <= self.len {
             return Ok(());
         }

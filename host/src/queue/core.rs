@@ -3,12 +3,14 @@
 use super::usage::{Queued, Usage};
 use crate::backend::{AnyDevice, AnyQueue};
 use crate::host_function;
+use crate::polling;
 use crate::rundown::{Rundown, RundownGuard};
-use longshore_plugin_api::{Error, Queue as _, Result};
+use longshore_plugin_api::{Error, ErrorCode, Queue as _, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A queue of the plugin with the host's state of it. The core outlives the
 /// [`Queue`](super::Queue): after the handle is dropped, the core is parked on its device and
@@ -199,6 +201,38 @@ impl QueueCore {
         let waited = self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize());
         self.keep_failure(&waited);
         waited
+    }
+
+    /// Blocks until all queued work is done or has failed, also while another thread closes the
+    /// queue. Afterwards no work uses memory of the program.
+    ///
+    /// # Errors
+    /// The first unreported error of that work; `Unsupported`, without a wait, in a host function
+    /// of this queue.
+    pub(super) fn finish(&self) -> Result<()> {
+        host_function::refuse_inside_queue(self.number, "waiting for a queue")?;
+        if let Some(open) = self.open() {
+            return open.queue.synchronize();
+        }
+        // Closing waits for all work, and passes all points then.
+        polling::poll(Duration::MAX, || Ok(self.usage.has_passed(u64::MAX))).map(drop)
+    }
+
+    /// Queues a function behind all queued work, which no caller waits for.
+    ///
+    /// # Errors
+    /// As for [`Queue::host_function`](super::Queue::host_function); the function is dropped then.
+    pub(super) fn call_behind_work(
+        &self,
+        device: u64,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let Some(open) = self.open() else {
+            return Err(Error::new(ErrorCode::Uninitialized, "the queue was closed"));
+        };
+        let _queued = self.queueing();
+        let owner = host_function::Owner { device, queue: self.number };
+        host_function::queue(owner, function, |raw| open.queue.host_function(raw))
     }
 
     /// Keeps an error of a wait as the pending error.

@@ -155,6 +155,30 @@ impl Queue {
         self.transfer(Direction::ToHost, from, owner, bytes.as_mut_ptr() as u64, size, true)
     }
 
+    /// Queues a copy to live memory of `owner`. The callers guarantee that the host memory stays in
+    /// place and unchanged until the copy is done.
+    pub(super) fn queue_write(
+        &self,
+        to: DevicePointer,
+        owner: &Device,
+        from: u64,
+        bytes: u64,
+    ) -> Result<()> {
+        self.transfer(Direction::ToDevice, to, owner, from, bytes, false)
+    }
+
+    /// Queues a copy from live memory of `owner`. The callers guarantee that nothing else accesses
+    /// the host memory until the copy is done.
+    pub(super) fn queue_read(
+        &self,
+        from: DevicePointer,
+        owner: &Device,
+        to: u64,
+        bytes: u64,
+    ) -> Result<()> {
+        self.transfer(Direction::ToHost, from, owner, to, bytes, false)
+    }
+
     /// Queues a fill of a whole allocation with zeros.
     pub(crate) fn fill_with_zeros(&self, to: &Allocation) -> Result<()> {
         // SAFETY: memory of a dropped allocation is not reused before the fill is done.

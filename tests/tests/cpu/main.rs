@@ -28,5 +28,6 @@ mod public_api;
 mod random_checks;
 mod random_kernels;
 mod relocatable_images;
+mod scopes;
 mod word_arguments;
 mod work_groups;
