@@ -175,32 +175,41 @@ impl Grid {
 /// (`[f32; 4]`), or a [`DevicePointer`], whose elements are unknown. An [`Untyped`] passes a value
 /// of another kind.
 ///
-/// A structure by value is an argument if its type implements the trait:
+/// # Structures
+///
+/// A structure by value is an argument if its type derives the trait, and [`Element`]:
 ///
 /// ```
-/// use longshore::{Argument, Element};
+/// use longshore::{Argument, ArgumentKind, Element};
 ///
 /// #[repr(C)]
-/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// #[derive(Clone, Copy, Debug, PartialEq, Element, Argument)]
 /// struct Range {
 ///     first: u32,
 ///     end: u32,
 /// }
 ///
-/// // SAFETY: two numbers of 4 bytes, without padding.
-/// unsafe impl Element for Range {}
-///
-/// impl Argument for Range {
-///     type Stored = Range;
-///
-///     fn stored(&self) -> Range {
-///         *self
-///     }
-/// }
-///
 /// let range = Range { first: 8, end: 16 };
-/// assert_eq!(range.stored(), range);
+/// assert_eq!((range.stored(), Range::KIND), (range, Some(ArgumentKind::Structure)));
 /// ```
+///
+/// The derive requires `#[repr(C)]`. A structure with `#[repr(transparent)]` passes for its only
+/// field. A structure that is an element through the feature `bytemuck` derives `Argument` alone.
+/// Without `Element` the derive is an error:
+///
+/// ```compile_fail,E0277
+/// #[repr(C)]
+/// #[derive(Clone, Copy, longshore::Argument)]
+/// struct Range {
+///     first: u32,
+///     end: u32,
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no argument of a kernel",
+    label = "expected a number, a buffer, a slice, a pointer or a structure that derives `Argument`",
+    note = "buffers are passed by reference: `&buffer`"
+)]
 pub trait Argument {
     /// The value that the kernel receives: plain data without padding.
     type Stored: Element;

@@ -118,6 +118,7 @@ pub use image::{
 #[doc(hidden)]
 pub use image::{WholeFile, read_at_most};
 pub use launch::{Argument, ArgumentList, Grid, PointerTo, RawArguments, Untyped};
+pub use longshore_macros::{Argument, Element};
 pub use memory::{
     Allocation, AllocationInfo, AllocationOwner, Buffer, BufferSlice, CallSite, CallStack,
     DevicePointer, Element, MemoryReport, MemoryUse, Region, TimelinePoint,

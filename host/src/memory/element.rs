@@ -4,30 +4,53 @@ use std::mem::MaybeUninit;
 
 /// A type whose values can lie in a [`Buffer`](crate::Buffer): plain data, valid for any bytes.
 ///
-/// Numbers and arrays of numbers are elements. A program implements the trait for its own
-/// structures, or enables the feature `bytemuck`. With the feature, each type that implements
-/// `bytemuck::NoUninit` and `bytemuck::AnyBitPattern` is an element, and cannot implement `Element`
-/// by hand.
+/// Numbers and arrays of numbers are elements. A structure with `#[repr(C)]` derives the trait if
+/// its fields are elements and leave no padding. With the feature `bytemuck`, each type that
+/// implements `bytemuck::NoUninit` and `bytemuck::AnyBitPattern` is an element, and cannot derive
+/// or implement `Element`.
 ///
 /// ```
+/// use longshore::Element;
+///
 /// #[repr(C)]
-/// #[derive(Clone, Copy)]
+/// #[derive(Clone, Copy, Element)]
 /// struct Particle {
 ///     position: [f32; 3],
 ///     mass: f32,
 /// }
-///
-/// // SAFETY: four numbers of 4 bytes, without padding.
-/// unsafe impl longshore::Element for Particle {}
 ///
 /// fn particles(queue: &longshore::Queue) -> longshore::Result<longshore::Buffer<Particle>> {
 ///     queue.device().buffer(queue, 1024)
 /// }
 /// ```
 ///
+/// The compiler refuses padding and fields that are no elements:
+///
+/// ```compile_fail,E0080
+/// #[repr(C)]
+/// #[derive(Clone, Copy, longshore::Element)]
+/// struct Padded {
+///     flag: u8,
+///     count: u32,
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[repr(C)]
+/// #[derive(Clone, Copy, longshore::Element)]
+/// struct Flag {
+///     is_set: bool,
+/// }
+/// ```
+///
 /// # Safety
 /// Each byte of a value is initialised: the type has no padding. Any bytes are a valid value. The
 /// type has neither interior mutability nor references.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element: it is not known to be plain data without padding",
+    label = "expected a number, an array of numbers or a structure that derives `Element`",
+    note = "`#[derive(longshore::Element)]` takes structures with `#[repr(C)]`"
+)]
 pub unsafe trait Element: Copy + Send + Sync + 'static {}
 
 #[cfg(feature = "bytemuck")]

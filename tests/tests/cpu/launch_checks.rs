@@ -1,7 +1,9 @@
 //! Launches forbidden by an image's description or by the device, on the CPU, in this process and
 //! isolated.
 
-use longshore::{Device, DeviceInfo, DevicePointer, Environment, ErrorCode, Grid, Untyped};
+use longshore::{
+    Argument, Device, DeviceInfo, DevicePointer, Element, Environment, ErrorCode, Grid, Untyped,
+};
 use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
@@ -17,6 +19,9 @@ LONGSHORE_KERNEL(scale, (float factor, float *x, uint64_t n)) {
 LONGSHORE_KERNEL(mixed, (int sign, const uint16_t *halves, struct pair *pairs, void *any,
                          LONGSHORE_BY_VALUE(struct pair, pair))) {
   (void)longshore_self, (void)sign, (void)halves, (void)pairs, (void)any, (void)pair;
+}
+LONGSHORE_KERNEL(shift, (LONGSHORE_BY_VALUE(struct pair, by), float *x)) {
+  x[longshore_global_id(0)] += by.first * by.second;
 }
 LONGSHORE_GROUP_KERNEL(fixed, (uint32_t *out), LONGSHORE_GROUP_SIZE(64, 8, 1)) {
   LONGSHORE_ITEMS { out[longshore_item_index()] = 1; }
@@ -103,6 +108,45 @@ fn an_argument_of_another_kind_is_refused_and_named() {
     });
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Element, Argument)]
+struct Pair {
+    first: f32,
+    second: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Element, Argument)]
+struct Single {
+    only: f32,
+}
+
+#[repr(transparent)]
+#[derive(Clone, Copy, Element, Argument)]
+struct Factor(f32);
+
+#[test]
+fn derived_structures_are_passed_by_value_and_checked() {
+    both_ways(|device, program| {
+        let queue = device.queue().unwrap();
+        let (scale, shift) = (program.kernel("scale").unwrap(), program.kernel("shift").unwrap());
+        let floats = device.buffer_of(&queue, &[1.0f32; 4]).unwrap();
+        let (by, grid) = (Pair { first: 3.0, second: 0.5 }, Grid::for_items(4, 4).unwrap());
+        // SAFETY: the kernels stay within four elements; refused launches run nothing.
+        unsafe {
+            queue.launch(&shift, grid, (by, &floats)).unwrap();
+            queue.launch(&scale, grid, (Factor(2.0), floats.as_slice(), 3u64)).unwrap();
+            let error = queue.launch(&shift, grid, (Single { only: 1.0 }, &floats)).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidSize, "{error}");
+            let error =
+                queue.launch(&scale, grid, (Single { only: 1.0 }, &floats, 4u64)).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+            assert!(error.message().contains("structure of 4 bytes"), "{error}");
+        }
+        assert_eq!(floats.to_vec(&queue).unwrap(), [5.0, 5.0, 5.0, 2.5]);
+    });
+}
+
 #[test]
 fn arguments_that_mean_the_same_and_untyped_ones_are_passed() {
     both_ways(|device, program| {
@@ -150,7 +194,7 @@ fn an_image_that_describes_its_kernels_lists_no_other_function() {
         let symbols = program.symbols().unwrap();
         let mut names: Vec<&str> = symbols.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
-        assert_eq!(names, ["fixed", "mixed", "plain", "regions", "scale", "waits"]);
+        assert_eq!(names, ["fixed", "mixed", "plain", "regions", "scale", "shift", "waits"]);
         assert!(program.kernel("one").is_ok(), "it is exported, though not listed");
     });
 }

@@ -86,7 +86,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 28] = [
+const DEPENDENCIES: [(&str, &[&str]); 29] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -95,6 +95,7 @@ const DEPENDENCIES: [(&str, &[&str]); 28] = [
         &[
             "longshore-plugin-api",
             "longshore-interface-macros",
+            "longshore-macros",
             "longshore-executor",
             "longshore-compiler",
             "longshore-llvm",
@@ -102,6 +103,7 @@ const DEPENDENCIES: [(&str, &[&str]); 28] = [
             "longshore-plugin-host",
         ],
     ),
+    ("host/macros", &[]),
     ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
     ("plugin-host/library", &["longshore-plugin-api", "longshore-plugin-host"]),
     (
