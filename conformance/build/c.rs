@@ -31,13 +31,20 @@ pub(crate) fn bitcode_for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
     let compiled = |source: &PathBuf| {
         let file = place(out, source, "bc");
         let mut command = Command::new(CLANG);
-        command.args(["-O2", "-fPIC", "-emit-llvm", "-c", "-I"]).arg(&host);
+        command.arg(format!("--target={}", target())).args(["-O2", "-fPIC", "-emit-llvm", "-c"]);
+        command.arg("-I").arg(&host);
         command.arg("-o").arg(&file).arg(source);
         Image::new("bitcode", file, vec![command])
     };
     let is_made = are_installed("bitcode", &[CLANG]);
     let sources = [sources(folder, "c"), sources(&host, "c")].concat();
     sources.iter().filter(|_| is_made).map(compiled).collect()
+}
+
+/// Returns LLVM's name of the target, which may be another machine.
+fn target() -> String {
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    format!("{architecture}-pc-linux-gnu")
 }
 
 /// A form of images for GPUs.

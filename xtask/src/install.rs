@@ -13,27 +13,19 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMMAND: &str = "bin/longshore";
+/// The variable of the build with the commit.
+pub(crate) const COMMIT: &str = "LONGSHORE_COMMIT";
 const EXECUTOR: &str = "longshore-executor";
-const LIBRARY: &str = "lib/libLLVMOffload.so";
+const LIBRARY: &str = "libLLVMOffload.so";
 /// The folder of the OpenMP library, for `LD_LIBRARY_PATH`.
 const OPENMP_FOLDER: &str = "lib/longshore/openmp";
 const MANUAL: &str = "share/man/man1";
-/// Shells, and their files with completions of a command.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "share/bash-completion/completions/longshore"),
-    ("zsh", "share/zsh/site-functions/_longshore"),
-    ("fish", "share/fish/vendor_completions.d/longshore.fish"),
-];
 /// The folder of package files for headers, which are the same on all machines.
 const PKG_CONFIG: &str = "share/pkgconfig";
 /// Files of the repository, and their folders below the prefix.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 9] = [
     ("capi/include/OffloadAPI.h", "include/offload"),
     ("plugin-api/include/longshore_plugin.h", "include"),
-    ("capi/package/LLVMOffload.pc", "lib/pkgconfig"),
-    ("capi/package/LLVMOffloadConfig.cmake", "lib/cmake/LLVMOffload"),
-    ("capi/package/LLVMOffloadConfigVersion.cmake", "lib/cmake/LLVMOffload"),
     ("plugin-api/package/longshore-plugin.pc", PKG_CONFIG),
     ("plugin-api/package/LongshorePluginConfig.cmake", "share/cmake/LongshorePlugin"),
     ("plugin-api/package/LongshorePluginConfigVersion.cmake", "share/cmake/LongshorePlugin"),
@@ -41,6 +33,14 @@ const FILES: [(&str, &str); 12] = [
     ("command/src/run/longshore-gdb.py", "share/longshore"),
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
+];
+/// Files of the repository, and their folders below the folder of libraries. `@LIBDIR@` in a file
+/// with the ending `in`, which is removed, stands for that folder. `@UP@` is the way up from it to
+/// the prefix.
+const LIBRARY_FILES: [(&str, &str); 3] = [
+    ("capi/package/LLVMOffload.pc.in", "pkgconfig"),
+    ("capi/package/LLVMOffloadConfig.cmake.in", "cmake/LLVMOffload"),
+    ("capi/package/LLVMOffloadConfigVersion.cmake", "cmake/LLVMOffload"),
 ];
 /// The folder of the headers for kernels, here and below the prefix.
 const HEADERS: &str = "include";
@@ -60,6 +60,31 @@ pub enum Profile {
     Release,
 }
 
+/// Folders below the prefix that differ between systems.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// The folder of the libraries that the system's linker searches.
+    pub libraries: &'static str,
+    /// The folder of completions for zsh.
+    pub zsh: &'static str,
+}
+
+impl Layout {
+    /// The layout of an installation that can be moved.
+    pub const MOVABLE: Layout = Layout { libraries: "lib", zsh: "share/zsh/site-functions" };
+}
+
+/// The results of a build.
+#[derive(Debug)]
+pub struct Built {
+    /// The folder of programs and libraries.
+    pub folder: PathBuf,
+    /// The command, as a program that this machine can run.
+    pub command: PathBuf,
+    /// The linker of shared libraries, a compiler.
+    pub linker: PathBuf,
+}
+
 /// Builds all files and installs them under `prefix`. Replaces earlier files one at a time, so that
 /// running programs are not disturbed.
 ///
@@ -67,41 +92,68 @@ pub enum Profile {
 /// A build that fails; files that cannot be written.
 pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
     let prefix = std::path::absolute(prefix)?;
-    let plugins = plugins()?;
-    let built = build(&plugins, profile)?;
-    for program in ["longshore", "longshore-check"] {
-        put(&built.join(program), &prefix.join("bin").join(program), 0o755)?;
-    }
-    for plugin in &plugins {
-        let file = format!("lib{}.so", plugin.replace('-', "_"));
-        put(&built.join(&file), &prefix.join("lib/longshore").join(&file), 0o755)?;
-    }
-    put(&built.join(EXECUTOR), &prefix.join("libexec/longshore").join(EXECUTOR), 0o755)?;
-    let library = OFFLOAD.link(&built)?;
-    put(&library, &prefix.join("lib").join(OFFLOAD.soname), 0o755)?;
-    link(OFFLOAD.soname, &prefix.join(LIBRARY))?;
-    put(&built.join(OFFLOAD.archive), &prefix.join(LIBRARY).with_extension("a"), 0o644)?;
-    let openmp = prefix.join(OPENMP_FOLDER);
-    put(&OPENMP.link(&built)?, &openmp.join(OPENMP.soname), 0o755)?;
-    for name in shared_library::OPENMP_NAMES {
-        link(OPENMP.soname, &openmp.join(name))?;
-    }
+    let folder = build(profile)?;
+    let command = folder.join("longshore");
+    let built = Built { folder, command, linker: shared_library::linker() };
+    put_built(&built, &prefix, Layout::MOVABLE)?;
+    println!("installed under {}", prefix.display());
+    Ok(())
+}
+
+/// Installs the results of a build under `prefix`, with the other files of an installation.
+///
+/// # Errors
+/// Files that are missing or cannot be written; a linker or a command that fails.
+pub fn put_built(built: &Built, prefix: &Path, layout: Layout) -> Result<()> {
+    put_programs(built, prefix, layout)?;
     for (file, folder) in FILES {
         let file = root().join(file);
         let name = file.file_name().expect("the list names files");
         put(&file, &prefix.join(folder).join(name), 0o644)?;
     }
-    put_headers(Path::new(HEADERS), &prefix)?;
+    for (file, folder) in LIBRARY_FILES {
+        put_configured(Path::new(file), &prefix.join(layout.libraries).join(folder), layout)?;
+    }
+    put_headers(Path::new(HEADERS), prefix)?;
     for name in DOCUMENTATION {
-        put_documentation(Path::new(name), &prefix)?;
+        put_documentation(Path::new(name), prefix)?;
     }
-    let command = prefix.join(COMMAND);
     std::fs::create_dir_all(prefix.join(MANUAL))?;
-    process::run(Command::new(&command).arg("__manual").arg(prefix.join(MANUAL)))?;
-    for (shell, file) in COMPLETIONS {
-        put_printed(&command, &["completions", shell], &prefix.join(file))?;
+    let mut manual = Command::new(&built.command);
+    process::run(manual.arg("__manual").arg(prefix.join(MANUAL)))?;
+    let completions = [
+        ("bash", "share/bash-completion/completions/longshore".to_owned()),
+        ("zsh", format!("{}/_longshore", layout.zsh)),
+        ("fish", "share/fish/vendor_completions.d/longshore.fish".to_owned()),
+    ];
+    for (shell, file) in completions {
+        put_printed(&built.command, &["completions", shell], &prefix.join(file))?;
     }
-    println!("installed under {}", prefix.display());
+    Ok(())
+}
+
+/// Installs programs, plugins and libraries.
+fn put_programs(built: &Built, prefix: &Path, layout: Layout) -> Result<()> {
+    let folder = &built.folder;
+    for program in ["longshore", "longshore-check"] {
+        put(&folder.join(program), &prefix.join("bin").join(program), 0o755)?;
+    }
+    for plugin in plugins()? {
+        let file = format!("lib{}.so", plugin.replace('-', "_"));
+        put(&folder.join(&file), &prefix.join("lib/longshore").join(&file), 0o644)?;
+    }
+    put(&folder.join(EXECUTOR), &prefix.join("libexec/longshore").join(EXECUTOR), 0o755)?;
+    let library = OFFLOAD.link_by(&built.linker, folder)?;
+    let libraries = prefix.join(layout.libraries);
+    put(&library, &libraries.join(OFFLOAD.soname), 0o644)?;
+    link(OFFLOAD.soname, &libraries.join(LIBRARY))?;
+    let archive = libraries.join(LIBRARY).with_extension("a");
+    put(&folder.join(OFFLOAD.archive), &archive, 0o644)?;
+    let openmp = prefix.join(OPENMP_FOLDER);
+    put(&OPENMP.link_by(&built.linker, folder)?, &openmp.join(OPENMP.soname), 0o644)?;
+    for name in shared_library::OPENMP_NAMES {
+        link(OPENMP.soname, &openmp.join(name))?;
+    }
     Ok(())
 }
 
@@ -118,20 +170,31 @@ fn plugins() -> Result<Vec<String>> {
     Ok(plugins)
 }
 
+/// Returns the crates of an installation.
+pub(crate) fn packages() -> Result<Vec<String>> {
+    let others = ["command", "capi", "openmp", "executor", "conformance"];
+    let others = others.iter().map(|name| format!("longshore-{name}"));
+    Ok(others.chain(plugins()?.iter().map(|name| process::plugin_package(name))).collect())
+}
+
+/// Returns the commit, a part of the version that the command prints.
+pub(crate) fn commit() -> String {
+    process::said("git", &["describe", "--always", "--dirty"])
+}
+
 /// Builds the files and returns their folder.
-fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
+///
+/// # Errors
+/// A build that fails.
+pub fn build(profile: Profile) -> Result<PathBuf> {
     let mut cargo = process::cargo(["build", "--bins", "--lib"]);
     if profile == Profile::Tested {
         // One test program is enough for dependencies to have the features of all tests.
         cargo.args(test::TESTED).args(["--test", "tasks"]);
     } else {
-        let others = ["command", "capi", "openmp", "executor", "conformance"];
-        let others = others.iter().map(|name| format!("longshore-{name}"));
-        let plugins = plugins.iter().map(|name| process::plugin_package(name));
-        cargo.args(others.chain(plugins).flat_map(|name| ["-p".to_owned(), name]));
+        cargo.args(packages()?.iter().flat_map(|name| ["-p", name]));
     }
-    // A part of the version that the command prints.
-    cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));
+    cargo.env(COMMIT, commit());
     let folder = match profile {
         Profile::Dev | Profile::Tested => "debug",
         Profile::Release => {
@@ -149,6 +212,19 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
         std::fs::copy(from, new).with_context(|| from.display().to_string())?;
         Ok(std::fs::set_permissions(new, std::fs::Permissions::from_mode(mode))?)
     })
+}
+
+/// Copies a file of [`LIBRARY_FILES`] into a folder.
+fn put_configured(file: &Path, folder: &Path, layout: Layout) -> Result<()> {
+    let from = root().join(file);
+    let name = file.file_name().expect("the list names files");
+    if file.extension() != Some("in".as_ref()) {
+        return put(&from, &folder.join(name), 0o644);
+    }
+    let up = Path::new(layout.libraries).components().map(|_| "..").collect::<Vec<_>>().join("/");
+    let text = std::fs::read_to_string(&from).with_context(|| from.display().to_string())?;
+    let text = text.replace("@LIBDIR@", layout.libraries).replace("@UP@", &up);
+    put_text(&text, &folder.join(Path::new(name).with_extension("")))
 }
 
 /// Copies a header for kernels, or a folder with its contents. Other files have their own places.
@@ -182,10 +258,7 @@ fn put_documentation(name: &Path, prefix: &Path) -> Result<()> {
     }
     let text = std::fs::read_to_string(&from).with_context(|| from.display().to_string())?;
     let text = with_links_to_installed(name, &text, &place);
-    replace(&to, |new| {
-        std::fs::write(new, text)?;
-        Ok(std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o644))?)
-    })
+    put_text(&text, &to)
 }
 
 /// Returns the place of a file or folder of the repository below the prefix, if it is installed.
@@ -199,6 +272,14 @@ fn place(file: &Path) -> Option<PathBuf> {
     }
     let (source, folder) = FILES.iter().find(|(source, _)| Path::new(source) == file)?;
     Some(Path::new(folder).join(Path::new(source).file_name()?))
+}
+
+/// Writes a file that all users may read.
+fn put_text(text: &str, to: &Path) -> Result<()> {
+    replace(to, |new| {
+        std::fs::write(new, text)?;
+        Ok(std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o644))?)
+    })
 }
 
 /// Creates a link to a file in the same folder.

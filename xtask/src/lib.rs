@@ -19,6 +19,8 @@ pub mod intel_opencl;
 #[cfg(feature = "tasks")]
 pub mod mathematics;
 pub mod openmp_libraries;
+#[cfg(feature = "tasks")]
+pub mod package;
 pub mod process;
 pub mod prose;
 #[cfg(feature = "tasks")]

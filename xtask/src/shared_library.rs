@@ -67,6 +67,14 @@ impl SharedLibrary {
     /// # Errors
     /// No static library in `folder`, or a linker that fails.
     pub fn link(&self, folder: &Path) -> Result<PathBuf> {
+        self.link_by(&linker(), folder)
+    }
+
+    /// Does the same as [`SharedLibrary::link`] with a given linker, a compiler.
+    ///
+    /// # Errors
+    /// See [`SharedLibrary::link`].
+    pub fn link_by(&self, linker: &Path, folder: &Path) -> Result<PathBuf> {
         // Threads of one process would use the same name for the unfinished file.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +89,7 @@ impl SharedLibrary {
             return Ok(library);
         }
         let unfinished = folder.join(format!("{}.{}", self.soname, std::process::id()));
-        let mut linker = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        let mut linker = Command::new(linker);
         linker.arg("-shared").arg("-o").arg(&unfinished);
         linker.arg("-Wl,--whole-archive").arg(&archive).arg("-Wl,--no-whole-archive");
         linker.arg(format!("-Wl,-soname,{}", self.soname));
@@ -93,6 +101,11 @@ impl SharedLibrary {
         std::fs::rename(&unfinished, &library).with_context(|| library.display().to_string())?;
         Ok(library)
     }
+}
+
+/// Returns the linker of this machine's programs.
+pub(crate) fn linker() -> PathBuf {
+    std::env::var_os("CC").map_or_else(|| "cc".into(), PathBuf::from)
 }
 
 /// Puts a link to `library` under each of [`OPENMP_NAMES`] and the plain name into `folder`, which

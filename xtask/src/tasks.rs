@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use xtask::install::{self, Profile};
+use xtask::package::{self, Format, Version, target::Architecture};
 use xtask::{bench, crates, demo, gpu_check, header, mathematics, prose, python, sanitize, test};
 
 /// The repository's tasks.
@@ -96,6 +97,31 @@ enum Task {
         #[arg(long)]
         no_tests: bool,
     },
+    /// Makes packages for Debian, for systems with RPM, and archives for others.
+    Package {
+        /// Install the Debian packages with the tools, with apt-get, as root.
+        #[arg(long)]
+        install: bool,
+        /// Architectures of the packages.
+        #[arg(long, value_delimiter = ',', default_value = "amd64,arm64")]
+        arch: Vec<Architecture>,
+        /// Formats of the packages.
+        #[arg(long, value_delimiter = ',', default_value = "deb,rpm,archive")]
+        format: Vec<Format>,
+        /// Folder for the packages. By default `target/packages`.
+        #[arg(long)]
+        output: Option<PathBuf>,
+    },
+    /// Tests packages: RPM packages below a folder, Debian packages in new systems of Debian.
+    /// Installs, uses, upgrades and removes them. Needs root, `debootstrap` and a network.
+    PackageTest {
+        /// Folder with the packages. By default `target/packages`.
+        #[arg(long)]
+        packages: Option<PathBuf>,
+        /// Releases of Debian.
+        #[arg(default_values = ["bookworm", "trixie", "sid"])]
+        releases: Vec<String>,
+    },
     /// Measures errors of mathematical functions for kernels, in units in the last place.
     Ulp {
         /// Name of a function or `-`; `f32`, `f64` or `-`; number of random arguments. By default,
@@ -117,6 +143,26 @@ fn main() -> Result<()> {
         Task::GpuCheck { backend, all, small } => gpu_check::run(backend, all, small),
         Task::Install { prefix, debug } => {
             install::run(&prefix, if debug { Profile::Dev } else { Profile::Release })
+        }
+        Task::PackageTest { packages, releases } => {
+            let packages = packages.unwrap_or_else(|| xtask::root().join("target/packages"));
+            package::rpm_system::test(&packages)?;
+            package::chroot::test(&packages, &releases)
+        }
+        Task::Package { install, arch, format, output } => {
+            if install {
+                package::install_tools()?;
+            }
+            package::run(&package::Options {
+                architectures: arch,
+                formats: format,
+                output: match output {
+                    Some(output) => std::path::absolute(output)?,
+                    None => xtask::root().join("target/packages"),
+                },
+                version: Version::from_checkout()?,
+                compression: package::Compression::Best,
+            })
         }
         Task::Ulp { arguments } => mathematics::ulp(&arguments),
         Task::Python { debug, target, with, no_tests } => {

@@ -335,9 +335,17 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 fn install_packages(packages: &[&Package]) -> Result<()> {
+    let names: Vec<_> = packages.iter().map(|package| package.name).collect();
+    install_named(&names)
+}
+
+/// Installs Debian packages.
+///
+/// # Errors
+/// `apt-get` that fails.
+pub(crate) fn install_named(names: &[&str]) -> Result<()> {
     process::run_quietly(&mut apt_get(&["update"]))?;
     let install = ["install", "--yes", "--no-install-recommends"];
-    let names: Vec<_> = packages.iter().map(|package| package.name).collect();
     process::run_quietly(apt_get(&install).args(names))
 }
 

@@ -77,8 +77,7 @@ pub(super) fn add(
     let mut trace = TRACE.lock();
     let Some(trace) = trace.as_mut() else { return };
     let (since, duration) = (begin.saturating_duration_since(trace.began), end - begin);
-    // SAFETY: the call has no requirements.
-    let thread = unsafe { libc::gettid() } as u32;
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     trace.threads.entry(thread).or_insert_with(thread_name);
     let (begin, micros) = (since.as_micros(), duration.as_micros());
     if micros >= trace.granularity {

@@ -3,3 +3,5 @@
 mod crates;
 mod header;
 mod install;
+mod package;
+mod workflows;

@@ -1,0 +1,61 @@
+//! The RPM packages of this machine's architecture, installed by `rpm` below an empty folder.
+
+use super::list::PACKAGES;
+use super::target::Architecture;
+use super::tree::{self, files_below};
+use crate::{process, root};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Checks, installs, verifies, uses and removes the RPM packages in `packages`.
+///
+/// # Errors
+/// No packages; a step that fails.
+pub fn test(packages: &Path) -> Result<()> {
+    println!("== RPM");
+    let end = format!(".{}.rpm", Architecture::native().rpm());
+    let is_rpm = |file: &PathBuf| file.to_string_lossy().ends_with(&end);
+    let files: Vec<_> = files_below(packages)?.into_iter().filter(is_rpm).collect();
+    if files.is_empty() {
+        bail!("{} has no *{end}: `cargo xtask package` makes them", packages.display());
+    }
+    let system = root().join("target/chroots/rpm");
+    tree::remove(&system)?;
+    std::fs::create_dir_all(&system)?;
+    process::run_quietly(Command::new("rpm").arg("--checksig").args(&files))?;
+    let rpm = |arguments: &[&str]| {
+        let mut rpm = Command::new("rpm");
+        rpm.arg("--root").arg(&system).args(arguments);
+        rpm
+    };
+    process::run_quietly(&mut rpm(&["--initdb"]))?;
+    // The folder has neither the C library nor a shell.
+    process::run_quietly(rpm(&["--install", "--nodeps", "--noscripts"]).args(&files))?;
+    let changed = printed(&mut rpm(&["--verify", "--all", "--nodeps", "--noscripts"]))?;
+    ensure!(changed.is_empty(), "installed files differ from the packages:\n{changed}");
+    let mut command = Command::new(system.join("usr/bin/longshore"));
+    let listed = printed(command.env("LONGSHORE_BACKEND", "host").arg("plugins"))?;
+    let plugin = system.join("usr/lib/longshore/liblongshore_plugin_host.so");
+    let finds = listed.contains(&*plugin.to_string_lossy());
+    ensure!(finds, "the command does not find {}:\n{listed}", plugin.display());
+    let names = PACKAGES.iter().map(|package| package.name);
+    process::run_quietly(rpm(&["--erase", "--nodeps", "--noscripts"]).args(names))?;
+    let left = files_below(&system.join("usr"))?;
+    ensure!(left.is_empty(), "the removal left {left:?}");
+    println!("-- nothing is left");
+    tree::remove(&system)
+}
+
+fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output().context("the program does not start")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{}: {}\n{text}{errors}",
+        process::shown(command),
+        output.status
+    );
+    Ok(text)
+}

@@ -1,0 +1,123 @@
+//! The build of programs and libraries for an architecture and an old glibc.
+//!
+//! The linker is `zig cc`. It has the interface of each version of glibc for each architecture.
+//! By default, it links an unwinder of its own into each file instead of `libgcc_s`. Code that
+//! the linker of Longshore loads registers its frames with the unwinder of the process, so all
+//! files must use that one.
+
+use super::target::Architecture;
+use crate::install::{COMMIT, commit, packages};
+use crate::{process, root};
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest glibc on which the files run.
+pub(crate) const GLIBC: &str = "2.28";
+/// The Python package of zig.
+const ZIG: &str = "ziglang==0.17.1";
+
+/// Installs the tools of a build for an architecture: zig, and the standard library of Rust.
+///
+/// # Errors
+/// `pip` or `rustup` that fails.
+pub(crate) fn install(architecture: Architecture) -> Result<()> {
+    if !zig().is_file() {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target"]);
+        process::run_quietly(pip.arg(zig_folder()).arg(ZIG))?;
+    }
+    if architecture != Architecture::native() {
+        let mut rustup = Command::new("rustup");
+        process::run_quietly(rustup.args(["target", "add", architecture.rust()]))?;
+    }
+    Ok(())
+}
+
+/// Builds everything for an architecture. Returns the folder with programs and libraries.
+///
+/// # Errors
+/// A build that fails.
+pub(crate) fn build(architecture: Architecture, target_folder: &Path) -> Result<PathBuf> {
+    let compiler = compiler(architecture, &target_folder.join("tools"))?;
+    let archiver = wrapper(&target_folder.join("tools/ar"), "exec \"$zig\" ar \"$@\"\n")?;
+    let prefixes = [
+        (target_folder, "/usr/src/longshore/target"),
+        (&root(), "/usr/src/longshore"),
+        (&cargo_home()?, "/usr/src/cargo"),
+    ];
+    let maps = |flag: &str| {
+        let maps = prefixes.iter().map(|(from, to)| format!("{flag}={}={to}", from.display()));
+        maps.collect::<Vec<_>>().join(" ")
+    };
+    let mut cargo = process::cargo(["build", "--release", "--locked", "--bins", "--lib"]);
+    cargo.args(["--target", architecture.rust(), "--target-dir"]).arg(target_folder);
+    cargo.args(packages()?.iter().flat_map(|name| ["-p", name]));
+    cargo.env(architecture.variable("CARGO_TARGET_", "_LINKER"), &compiler);
+    cargo.env(architecture.variable("CC_", ""), &compiler);
+    cargo.env(architecture.variable("AR_", ""), archiver);
+    cargo.env(architecture.variable("CFLAGS_", ""), maps("-ffile-prefix-map"));
+    // A function that glibc lacks is an error of the build, in shared libraries too.
+    let flags = format!("{} -Clink-arg=-Wl,-z,defs", maps("--remap-path-prefix"));
+    cargo.env("RUSTFLAGS", flags);
+    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols").env(COMMIT, commit());
+    process::run(&mut cargo)?;
+    Ok(target_folder.join(architecture.release()))
+}
+
+/// Writes a script that is a C compiler and linker for an architecture, and returns its path.
+///
+/// # Errors
+/// No `libgcc_s` for the architecture.
+pub(crate) fn compiler(architecture: Architecture, folder: &Path) -> Result<PathBuf> {
+    let gcc = format!("{}-gcc", architecture.triplet());
+    let libgcc = process::said(&gcc, &["-print-file-name=libgcc_s.so.1"]);
+    if !Path::new(&libgcc).is_absolute() {
+        bail!("{gcc} has no libgcc_s.so.1; install gcc-{}", architecture.triplet());
+    }
+    // The library of this machine is linked; it may need a later glibc than the files. By default,
+    // zig leaves out sections without references, which other compilers keep.
+    let script = format!(
+        "for argument; do shift\n\
+         case $argument in\n\
+         -lgcc_s) set -- \"$@\" {libgcc} -Wl,--allow-shlib-undefined;;\n\
+         -lgcc|-lgcc_eh|--target=*) ;;\n\
+         *) set -- \"$@\" \"$argument\";;\n\
+         esac; done\n\
+         exec \"$zig\" cc -target {} -Wl,--build-id=sha1,--no-gc-sections \"$@\"\n",
+        architecture.zig()
+    );
+    wrapper(&folder.join(format!("cc-{}", architecture.debian())), &script)
+}
+
+/// Writes a script in which `$zig` is zig, if the file has other contents.
+fn wrapper(file: &Path, script: &str) -> Result<PathBuf> {
+    let text = format!("#!/bin/sh\nzig='{}'\n{script}", zig().display());
+    if std::fs::read_to_string(file).is_ok_and(|old| old == text) {
+        return Ok(file.to_owned());
+    }
+    let written = || -> std::io::Result<()> {
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder"))?;
+        std::fs::write(file, &text)?;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755))
+    };
+    written().with_context(|| file.display().to_string())?;
+    Ok(file.to_owned())
+}
+
+fn zig_folder() -> PathBuf {
+    root().join("target/zig")
+}
+
+fn zig() -> PathBuf {
+    zig_folder().join("ziglang/zig")
+}
+
+fn cargo_home() -> Result<PathBuf> {
+    if let Some(home) = std::env::var_os("CARGO_HOME") {
+        return Ok(home.into());
+    }
+    let home = std::env::home_dir().context("the folder of cargo is unknown: set CARGO_HOME")?;
+    Ok(home.join(".cargo"))
+}
