@@ -1,10 +1,11 @@
 //! Arguments for pointers to elements of a known type.
 
 use super::Argument;
-use crate::memory::{Buffer, DevicePointer, Element};
+use crate::memory::{Buffer, BufferSlice, DevicePointer, Element};
 
 /// An argument for a kernel's pointer to elements of type `E`. It is a buffer of numbers of that
-/// size and kind, or of arrays of them, or a [`DevicePointer`], whose elements are unknown. As at a
+/// size and kind, or of arrays of them, a part of such a buffer, or a [`DevicePointer`], whose
+/// elements are unknown. As at a
 /// launch, signed and unsigned integers of one size are interchangeable.
 ///
 /// The functions that [`include_kernels!`](crate::include_kernels) includes take such arguments, so
@@ -22,10 +23,14 @@ impl<E> PointerTo<E> for DevicePointer {}
 
 impl<T: Element> PointerTo<()> for &Buffer<T> {}
 
+impl<T: Element> PointerTo<()> for BufferSlice<'_, T> {}
+
 macro_rules! pointers {
     ($($element:ty: $($given:ty)*;)*) => { $( $(
         impl PointerTo<$element> for &Buffer<$given> {}
         impl<const N: usize> PointerTo<$element> for &Buffer<[$given; N]> {}
+        impl PointerTo<$element> for BufferSlice<'_, $given> {}
+        impl<const N: usize> PointerTo<$element> for BufferSlice<'_, [$given; N]> {}
     )* )* };
 }
 

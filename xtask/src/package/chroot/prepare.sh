@@ -10,7 +10,7 @@ for version in 22 21 20 19; do
   if apt-cache show "clang-$version" >/dev/null 2>&1; then break; fi
 done
 apt-get -qq install --no-install-recommends \
-  "clang-$version" "lld-$version" "clang-tools-$version" "libomp-$version-dev" \
+  "clang-$version" "lld-$version" "clang-tools-$version" "libomp-$version-dev" "llvm-$version" \
   gcc g++ libc6-dev make cmake pkgconf dpkg-dev debhelper procps >/dev/null
 echo "$version" >/etc/longshore-clang
 useradd --create-home user
