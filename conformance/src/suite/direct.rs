@@ -341,6 +341,37 @@ impl Queue<'_> {
         unsafe { taken((self.plugin.queue.copy)(self.held.handle, &copy)) }
     }
 
+    /// Copies a number in host memory as a rectangle of one row, with any flags.
+    ///
+    /// # Errors
+    /// The plugin's errors; a reason to skip the behaviour without the table.
+    ///
+    /// # Safety
+    /// As for [`Queue::copy`].
+    pub(super) unsafe fn copy_rect(
+        &self,
+        to: *mut u64,
+        from: *const u64,
+        flags: u32,
+    ) -> Result<Result<()>, Stop> {
+        const NAME: &str = "longshore.rect";
+        if self.plugin.table(NAME, 1).table.is_null() {
+            return Err(Stop::Skipped(format!("the plugin has no table \"{NAME}\"")));
+        }
+        // SAFETY: this is the type of the table with this name.
+        let table: abi::RectTable = unsafe { table_of(&self.plugin.entry, NAME)? };
+        let end = |address| abi::RectEnd {
+            address,
+            device: std::ptr::null_mut(),
+            row_pitch: 8,
+            slice_pitch: 8,
+        };
+        let (destination, source) = (end(to as u64), end(from as u64));
+        let rect = abi::Rect { destination, source, row_bytes: 8, rows: 1, slices: 1, flags };
+        // SAFETY: a live queue; the rest is promised by the caller.
+        Ok(unsafe { taken((table.copy_rect)(self.held.handle, &rect)) })
+    }
+
     /// Fills 8 bytes of device memory with zeros, with any flags.
     ///
     /// # Safety

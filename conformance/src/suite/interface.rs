@@ -27,6 +27,7 @@ behaviour_list! { "interface":
     "imported memory is an allocation, and the host's again when it is freed" ["P-65"] imported_memory_is_an_allocation;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
+    "unknown flags of a rectangle are refused" ["P-47", "P-83"] unknown_rect_flags_are_refused;
     "unknown flags of a fill are refused" ["P-47"] unknown_fill_flags_are_refused;
     "an event that was not recorded is complete" ["P-51"] unrecorded_events_are_complete;
     "an event that was not recorded has no time" ["P-53"] unrecorded_events_have_no_time;
@@ -286,6 +287,22 @@ fn unknown_copy_flags_are_refused(cx: &Context) -> Check {
         let copied = unsafe { queue.copy(&raw mut to, &raw const from, 1 << bit) };
         queue.synchronize()?;
         refused(copied, ErrorCode::Unsupported, &format!("copy flag {:#x}", 1u32 << bit))?;
+    }
+    ensure_eq!(to, 2, "destination of the refused copies");
+    Ok(())
+}
+
+fn unknown_rect_flags_are_refused(cx: &Context) -> Check {
+    let plugin = plugin(cx)?;
+    let platform = connect(cx, &plugin)?;
+    let device = open(cx, &platform)?;
+    let queue = device.queue()?;
+    let (from, mut to) = (1u64, 2u64);
+    for bit in 0..32 {
+        // SAFETY: both stay in place and untouched until the queue was synchronised.
+        let copied = unsafe { queue.copy_rect(&raw mut to, &raw const from, 1 << bit)? };
+        queue.synchronize()?;
+        refused(copied, ErrorCode::Unsupported, &format!("rectangle flag {:#x}", 1u32 << bit))?;
     }
     ensure_eq!(to, 2, "destination of the refused copies");
     Ok(())

@@ -2,7 +2,8 @@
 
 use super::Doubled;
 use longshore::{
-    Allocation, Device, Environment, Grid, Host, MemoryKind, Outcome, PrefetchTarget, Queue, Result,
+    Allocation, Device, Environment, Extent, Grid, Host, MemoryKind, Outcome, Pitch,
+    PrefetchTarget, Queue, Result,
 };
 use longshore_conformance::Fixtures;
 use longshore_conformance::TrustedImages;
@@ -140,6 +141,14 @@ fn memory(host: &Host, device: &Device, queue: &Queue) -> Result<()> {
         unsafe { queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 60_000)? };
         queue.synchronize()?;
     }
+    let (pitch, extent) = (Pitch::new(100, 10), Extent::new(50, 10));
+    // SAFETY: as above; the rows of both ends are apart.
+    unsafe {
+        let (to, from) = (plain.pointer(), there.as_ptr().cast());
+        queue.copy_rect_from_host(to, pitch, from, pitch, extent)?;
+        queue.copy_rect(to.offset(50_000), pitch, to, pitch, extent)?;
+    }
+    queue.synchronize()?;
     queue.prefetch(managed.pointer(), BYTES as u64, PrefetchTarget::Device)?;
     queue.synchronize()?;
     assert!(there.chunks(5).all(|part| part == [1, 2, 3, 4, 5]), "a copy or a fill is wrong");
