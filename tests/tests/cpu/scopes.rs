@@ -22,7 +22,11 @@ fn device() -> (World, Device) {
 /// Blocks the queue until the sender sends or is dropped.
 fn gate(queue: &Queue) -> Sender<()> {
     let (open, opened) = channel();
-    queue.host_function(move || drop(opened.recv())).unwrap();
+    queue
+        .host_function(move || {
+            let _ = opened.recv();
+        })
+        .unwrap();
     open
 }
 
