@@ -13,7 +13,7 @@ pub mod list;
 mod rpm;
 pub mod rpm_system;
 pub mod target;
-mod toolchain;
+pub(crate) mod toolchain;
 mod tree;
 pub mod version;
 
@@ -110,7 +110,7 @@ pub fn install_tools() -> Result<()> {
 /// A tool that is missing or fails; a file that needs a later glibc than promised.
 pub fn run(options: &Options) -> Result<()> {
     prepare(&options.output)?;
-    let target_folder = root().join("target/package");
+    let target_folder = target_folder();
     let native = Architecture::native();
     let command = target_folder.join(native.release()).join("longshore");
     let mut architectures = options.architectures.clone();
@@ -142,6 +142,11 @@ pub fn run_built(folder: &Path, options: &Options) -> Result<()> {
     let built = Built { folder: folder.to_owned(), command, linker };
     pack(&built, Architecture::native(), options, elf::Requirement::AnyGlibc)?;
     sum(&options.output)
+}
+
+/// Returns cargo's folder of builds for an old glibc.
+pub(crate) fn target_folder() -> PathBuf {
+    root().join("target/package")
 }
 
 /// Makes the folder of the packages, and removes older packages from it.

@@ -1,22 +1,23 @@
 //! `cargo xtask python`: the wheel for Python, and its tests in fresh environments.
 
+use crate::package::target::Architecture;
+use crate::package::toolchain::{self, GLIBC};
 use crate::shared_library::OFFLOAD;
-use crate::{process, root};
+use crate::{install, package, process, root};
 use anyhow::{Context, Result, bail};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tools of the build, as packages of Python: maturin, and a linker for old versions of glibc.
-const TOOLS: [&str; 3] = ["maturin", "ziglang", "cargo-zigbuild"];
+/// Tools of the build, as packages of Python.
+const TOOLS: [&str; 1] = ["maturin"];
 /// Packages of the tests of types and notebooks.
 const CHECKERS: [&str; 5] = ["mypy", "nbclient", "nbformat", "ipykernel", "matplotlib"];
-/// The glibc of the wheel.
-const GLIBC: &str = "2.28";
 /// The oldest version of Python 3 that the wheel serves, and one that does not exist yet.
 const VERSIONS: std::ops::Range<u32> = 9..30;
 /// Crates with the programs and the plugin in the wheel.
-const CRATES: [&str; 3] = ["longshore-command", "longshore-executor", "longshore-plugin-host"];
+const CRATES: [&str; 3] =
+    ["longshore-command", "longshore-executor", "longshore-plugin-host-library"];
 /// Files of the build that lie beside the package's modules.
 const BUILT: [&str; 3] = ["longshore", "longshore-executor", "liblongshore_plugin_host.so"];
 /// The folder of the package's modules.
@@ -27,8 +28,8 @@ const PACKAGE: &str = "python/python/longshore";
 pub struct Options {
     /// Whether to build without optimization, for this machine's glibc.
     pub debug: bool,
-    /// Target triple of the wheel; `None` for this machine's.
-    pub target: Option<String>,
+    /// The architecture of the wheel. A wheel for another machine is not tested.
+    pub architecture: Architecture,
     /// Further packages in the environments of the tests, such as torch.
     pub with: Vec<String>,
     /// Whether to build the wheel without testing it.
@@ -47,10 +48,10 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let folder = process::target_folder().join("python");
     let tools = environment(newest, &folder.join("tools"), &TOOLS)?;
-    let built = build(&tools, options)?;
+    let built = build(options)?;
     let wheel = package(&tools, &built, options)?;
     println!("\n{}", wheel.display());
-    if options.no_tests || options.target.is_some() {
+    if options.no_tests || options.architecture != Architecture::native() {
         return Ok(());
     }
     for (python, version) in &pythons {
@@ -107,51 +108,16 @@ fn environment(python: &Path, folder: &Path, packages: &[&str]) -> Result<PathBu
 }
 
 /// Builds programs and plugin, and the C API for measurements. Returns their folder.
-fn build(tools: &Path, options: &Options) -> Result<PathBuf> {
+fn build(options: &Options) -> Result<PathBuf> {
+    if !options.debug {
+        toolchain::install(options.architecture)?;
+        return toolchain::build(options.architecture, &package::target_folder());
+    }
     let mut cargo = process::cargo(["build"]);
     cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
-    cargo.args(["-p", OFFLOAD.package, "--bins", "--lib"]);
-    cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));
-    let folder = process::target_folder();
-    if options.debug {
-        process::run(&mut cargo)?;
-        return Ok(folder.join("debug"));
-    }
-    let target = triple(options);
-    link_by_zig(cargo.args(["--release", "--target", &target]), tools, &target)?;
+    cargo.args(["-p", OFFLOAD.package, "--bins", "--lib"]).env(install::COMMIT, install::commit());
     process::run(&mut cargo)?;
-    Ok(folder.join(target).join("release"))
-}
-
-/// Makes a build for a target compile C and link by zig, for an old glibc.
-///
-/// Cargo builds everything again after a change of the linker's path, so the programs and the wheel
-/// have the same linker: a script that runs the one of cargo-zigbuild.
-fn link_by_zig(build: &mut Command, tools: &Path, target: &str) -> Result<()> {
-    let machine = target.split('-').next().expect("a triple has parts");
-    let script = process::target_folder().join("python").join(format!("link-{target}"));
-    let tools = tools.display();
-    let text = format!(
-        "#!/bin/sh\n\
-         export CARGO_ZIGBUILD_ZIG_COMMAND='{tools}/python'\n\
-         export CARGO_ZIGBUILD_ZIG_COMMAND_ARGS='-m ziglang'\n\
-         exec '{tools}/cargo-zigbuild' zig cc -- -fno-sanitize=all \
-         -target {machine}-linux-gnu.{GLIBC} \"$@\"\n"
-    );
-    if std::fs::read_to_string(&script).ok().as_deref() != Some(&text) {
-        std::fs::write(&script, text).with_context(|| script.display().to_string())?;
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
-    }
-    let variable = target.replace('-', "_");
-    build.env(format!("CC_{variable}"), &script);
-    build.env(format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase()), &script);
-    Ok(())
-}
-
-/// Returns the target triple of the wheel.
-fn triple(options: &Options) -> String {
-    let own = || format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    options.target.clone().unwrap_or_else(own)
+    Ok(process::target_folder().join("debug"))
 }
 
 /// Puts files of the build, headers and licences beside the package's modules, and builds the
@@ -160,13 +126,6 @@ fn package(tools: &Path, built: &Path, options: &Options) -> Result<PathBuf> {
     let package = root().join(PACKAGE);
     for file in BUILT {
         put(&built.join(file), &package.join(file), 0o755)?;
-        if !options.debug {
-            // The wheel holds no symbols of debuggers.
-            let mut strip = Command::new(tools.join("python"));
-            strip.args(["-m", "ziglang", "objcopy", "--strip-all"]);
-            strip.arg(built.join(file)).arg(package.join(file));
-            process::run_quietly(&mut strip)?;
-        }
     }
     for folder in ["include", "licenses"] {
         let folder = package.join(folder);
@@ -186,9 +145,10 @@ fn package(tools: &Path, built: &Path, options: &Options) -> Result<PathBuf> {
     if options.debug {
         maturin.args(["--compatibility", "linux"]);
     } else {
-        let (target, tag) = (triple(options), format!("manylinux_{}", GLIBC.replace('.', "_")));
-        maturin.args(["--release", "--compatibility", &tag, "--target", &target]);
-        link_by_zig(&mut maturin, tools, &target)?;
+        let tag = format!("manylinux_{}", GLIBC.replace('.', "_"));
+        maturin.args(["--release", "--compatibility", &tag, "--target"]);
+        maturin.arg(options.architecture.rust()).env(toolchain::UNDEFINED, "1");
+        toolchain::prepare(&mut maturin, options.architecture, &package::target_folder())?;
     }
     let before = std::time::SystemTime::now();
     process::run(&mut maturin)?;

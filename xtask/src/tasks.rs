@@ -87,9 +87,9 @@ enum Task {
         /// Build without optimization, for this machine alone.
         #[arg(long)]
         debug: bool,
-        /// Target triple of the wheel, which is then not tested.
+        /// Architecture of the wheel. By default this machine's; a wheel for another is not tested.
         #[arg(long)]
-        target: Option<String>,
+        arch: Option<Architecture>,
         /// Further package for the tests, such as torch.
         #[arg(long)]
         with: Vec<String>,
@@ -165,8 +165,9 @@ fn main() -> Result<()> {
             })
         }
         Task::Ulp { arguments } => mathematics::ulp(&arguments),
-        Task::Python { debug, target, with, no_tests } => {
-            python::run(&python::Options { debug, target, with, no_tests })
+        Task::Python { debug, arch, with, no_tests } => {
+            let architecture = arch.unwrap_or_else(Architecture::native);
+            python::run(&python::Options { debug, architecture, with, no_tests })
         }
         Task::Sanitize => sanitize::run(),
     }

@@ -15,7 +15,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// Returns the architecture of this machine.
-    pub(crate) fn native() -> Architecture {
+    pub fn native() -> Architecture {
         if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 }
     }
 

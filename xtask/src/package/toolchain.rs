@@ -15,6 +15,9 @@ use std::process::Command;
 
 /// The oldest glibc on which the files run.
 pub(crate) const GLIBC: &str = "2.28";
+/// The variable that permits undefined functions in shared libraries: a module of Python has the
+/// functions of its interpreter.
+pub(crate) const UNDEFINED: &str = "LONGSHORE_LINK_UNDEFINED";
 /// The Python package of zig.
 const ZIG: &str = "ziglang==0.17.1";
 
@@ -40,6 +43,23 @@ pub(crate) fn install(architecture: Architecture) -> Result<()> {
 /// # Errors
 /// A build that fails.
 pub(crate) fn build(architecture: Architecture, target_folder: &Path) -> Result<PathBuf> {
+    let mut cargo = process::cargo(["build", "--release", "--locked", "--bins", "--lib"]);
+    cargo.args(["--target", architecture.rust()]);
+    cargo.args(packages()?.iter().flat_map(|name| ["-p", name]));
+    prepare(&mut cargo, architecture, target_folder)?;
+    process::run(&mut cargo)?;
+    Ok(target_folder.join(architecture.release()))
+}
+
+/// Sets the environment of cargo, or of a program that runs it, for a build in `target_folder`.
+///
+/// # Errors
+/// No `libgcc_s` for the architecture.
+pub(crate) fn prepare(
+    cargo: &mut Command,
+    architecture: Architecture,
+    target_folder: &Path,
+) -> Result<()> {
     let compiler = compiler(architecture, &target_folder.join("tools"))?;
     let archiver = wrapper(&target_folder.join("tools/ar"), "exec \"$zig\" ar \"$@\"\n")?;
     let prefixes = [
@@ -51,9 +71,7 @@ pub(crate) fn build(architecture: Architecture, target_folder: &Path) -> Result<
         let maps = prefixes.iter().map(|(from, to)| format!("{flag}={}={to}", from.display()));
         maps.collect::<Vec<_>>().join(" ")
     };
-    let mut cargo = process::cargo(["build", "--release", "--locked", "--bins", "--lib"]);
-    cargo.args(["--target", architecture.rust(), "--target-dir"]).arg(target_folder);
-    cargo.args(packages()?.iter().flat_map(|name| ["-p", name]));
+    cargo.env("CARGO_TARGET_DIR", target_folder);
     cargo.env(architecture.variable("CARGO_TARGET_", "_LINKER"), &compiler);
     cargo.env(architecture.variable("CC_", ""), &compiler);
     cargo.env(architecture.variable("AR_", ""), archiver);
@@ -62,8 +80,7 @@ pub(crate) fn build(architecture: Architecture, target_folder: &Path) -> Result<
     let flags = format!("{} -Clink-arg=-Wl,-z,defs", maps("--remap-path-prefix"));
     cargo.env("RUSTFLAGS", flags);
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols").env(COMMIT, commit());
-    process::run(&mut cargo)?;
-    Ok(target_folder.join(architecture.release()))
+    Ok(())
 }
 
 /// Writes a script that is a C compiler and linker for an architecture, and returns its path.
@@ -83,9 +100,10 @@ pub(crate) fn compiler(architecture: Architecture, folder: &Path) -> Result<Path
          case $argument in\n\
          -lgcc_s) set -- \"$@\" {libgcc} -Wl,--allow-shlib-undefined;;\n\
          -lgcc|-lgcc_eh|--target=*) ;;\n\
+         -Wl,-z,defs) test \"${{{UNDEFINED}}}\" || set -- \"$@\" \"$argument\";;\n\
          *) set -- \"$@\" \"$argument\";;\n\
          esac; done\n\
-         exec \"$zig\" cc -target {} -Wl,--build-id=sha1,--no-gc-sections \"$@\"\n",
+         exec \"$zig\" cc -target {} -fno-sanitize=all -Wl,--build-id=sha1,--no-gc-sections \"$@\"\n",
         architecture.zig()
     );
     wrapper(&folder.join(format!("cc-{}", architecture.debian())), &script)
