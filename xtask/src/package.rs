@@ -146,7 +146,7 @@ pub fn run_built(folder: &Path, options: &Options) -> Result<()> {
 
 /// Returns cargo's folder of builds for an old glibc.
 pub(crate) fn target_folder() -> PathBuf {
-    root().join("target/package")
+    root().join("target/old-glibc")
 }
 
 /// Makes the folder of the packages, and removes older packages from it.

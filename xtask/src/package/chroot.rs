@@ -14,6 +14,9 @@ const PREPARE: &str = include_str!("chroot/prepare.sh");
 const COMMON: &str = include_str!("chroot/common.sh");
 const USE: &str = include_str!("chroot/use.sh");
 const PROJECT: &str = include_str!("chroot/CMakeLists.txt");
+/// The crates of the plugin interface; the first is the crate that plugins name.
+const INTERFACE: [&str; 3] =
+    ["longshore-plugin-api", "longshore-interface-macros", "longshore-interface"];
 /// The version of the packages before an upgrade.
 const OLD: &str = "0.0.1-1";
 
@@ -30,6 +33,7 @@ pub fn test(packages: &Path, releases: &[String]) -> Result<()> {
         let system = folder.join(format!("{release}-test"));
         let _mounted = unpack(&prepared, &system)?;
         let given = system.join("packages");
+        put_crates(&given, &folder.join("vendor"))?;
         for (name, text) in [("common.sh", COMMON), ("use.sh", USE), ("CMakeLists.txt", PROJECT)] {
             tree::write(&given.join(name), text)?;
         }
@@ -86,6 +90,66 @@ fn unpack(archive: &Path, system: &Path) -> Result<Mounted> {
     tar.args(["--extract", "--numeric-owner", "--xattrs", "--preserve-permissions", "--file"]);
     process::run_quietly(tar.arg(archive).arg("--directory").arg(system))?;
     Mounted::new(system)
+}
+
+/// Writes the packed crates of the plugin interface and their dependencies, all that a plugin in
+/// Rust needs.
+fn put_crates(given: &Path, scratch: &Path) -> Result<()> {
+    let crates = INTERFACE.iter().flat_map(|name| ["-p", name]);
+    let mut package = process::cargo(["package", "--no-verify", "--allow-dirty", "--quiet"]);
+    process::run_quietly(package.args(crates))?;
+    let mut patch = String::new();
+    for name in INTERFACE {
+        let to = given.join("crates").join(name);
+        std::fs::create_dir_all(&to)?;
+        let packed = newest_crate(name)?;
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--no-same-owner", "--strip-components=1", "--file"]).arg(packed);
+        process::run_quietly(tar.arg("--directory").arg(&to))?;
+        if name != INTERFACE[0] {
+            patch += &format!("{name} = {{ path = \"/packages/crates/{name}\" }}\n");
+        }
+    }
+    tree::write(&given.join("patch.toml"), &patch)?;
+    // A project whose dependencies are copied.
+    tree::remove(scratch)?;
+    let local = |name: &&str| {
+        let path = given.join("crates").join(name);
+        format!("{name} = {{ path = {:?} }}\n", path.display().to_string())
+    };
+    let manifest = format!(
+        "[package]\nname = \"plugin\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
+         [dependencies]\n{} = \"*\"\n[patch.crates-io]\n{}",
+        INTERFACE[0],
+        INTERFACE.iter().map(local).collect::<String>()
+    );
+    tree::write(&scratch.join("Cargo.toml"), &manifest)?;
+    tree::write(&scratch.join("src/lib.rs"), "")?;
+    let mut vendor = process::cargo(["vendor", "--quiet"]);
+    vendor.current_dir(scratch).arg(given.join("vendor"));
+    process::run_quietly(&mut vendor)?;
+    tree::remove(scratch)?;
+    tree::write(
+        &given.join("vendored.toml"),
+        "[source.crates-io]\nreplace-with = \"vendored\"\n\
+         [source.vendored]\ndirectory = \"/packages/vendor\"\n[net]\noffline = true\n",
+    )
+}
+
+/// Returns the packed crate, of which cargo has one for each version.
+fn newest_crate(name: &str) -> Result<PathBuf> {
+    let mut found = None;
+    for file in files_below(&process::target_folder().join("package"))? {
+        let is_crate = file.extension() == Some("crate".as_ref());
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let version = stem.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        if is_crate
+            && version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            found = found.max(Some((file.metadata()?.modified()?, file)));
+        }
+    }
+    Ok(found.with_context(|| format!("cargo has packed no {name}"))?.1)
 }
 
 /// Writes the package with an older version, and with a file that the new one lacks.

@@ -93,6 +93,30 @@ as_user '! LONGSHORE_BACKEND=major longshore run saxpy.img --items 1'
 apt-get -qq purge liblongshore-plugin-sample liblongshore-plugin-minor liblongshore-plugin-major \
   >/tmp/apt.log
 
+step "projects of new-plugin as packages: C, and Rust with the packed crates alone"
+use_project() { # LANGUAGE
+  apt-get -qq install /home/user/longshore-plugin-*.deb >/tmp/apt.log 2>&1 ||
+    { cat /tmp/apt.log; fail "the package of the project in $1 cannot be installed"; }
+  as_user "LONGSHORE_BACKEND=$1 longshore devices"
+  expect "$1:0"
+  as_user "longshore check --backend $1"
+  tail -n 1 /tmp/output
+  apt-get -qq purge "longshore-plugin-$1" >/tmp/apt.log
+  rm -f /home/user/longshore-plugin-*
+}
+as_user 'longshore new-plugin inc --lang c && cd inc && dpkg-buildpackage -us -uc -b'
+use_project inc
+rust=$(rustc --version | cut -d ' ' -f 2)
+if [ "$(printf '1.85\n%s\n' "$rust" | sort -V | head -n 1)" = 1.85 ]; then
+  as_user 'longshore new-plugin inrust --lang rust --path /packages/crates/longshore-plugin-api &&
+    cd inrust && mkdir .cargo && cp /packages/vendored.toml .cargo/config.toml &&
+    sed -i "/^.patch.crates-io.$/r /packages/patch.toml" Cargo.toml &&
+    dpkg-buildpackage -us -uc -b'
+  use_project inrust
+else
+  echo "skipped: the interface needs Rust 1.85, and this release has $rust"
+fi
+
 step "an older version, an upgrade, a downgrade, an upgrade"
 for packages in "$old" "$new" "$old" "$new"; do
   install_files $packages
