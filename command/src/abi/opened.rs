@@ -206,11 +206,12 @@ mod tests {
     #[test]
     fn all_tables_of_the_interface_are_known() {
         let tables: BTreeMap<_, _> = known_tables().into_iter().collect();
-        assert_eq!(tables.len(), 13);
+        assert_eq!(tables.len(), 14);
         assert_eq!(
             tables["longshore.event"],
             ["is_complete", "synchronize", "elapsed_ns", "destroy"]
         );
+        assert_eq!(tables["longshore.rect"], ["copy_rect"]);
         assert_eq!(tables["longshore.driver_device"], ["driver_device", "driver_context"]);
     }
 }
