@@ -11,7 +11,7 @@ for version in 22 21 20 19; do
 done
 apt-get -qq install --no-install-recommends \
   "clang-$version" "lld-$version" "clang-tools-$version" "libomp-$version-dev" "llvm-$version" \
-  gcc g++ libc6-dev make cargo rustc cmake pkgconf dpkg-dev debhelper procps >/dev/null
+  build-essential cargo rustc cmake pkgconf dpkg-dev debhelper procps >/dev/null
 echo "$version" >/etc/longshore-clang
 useradd --create-home user
 apt-get clean
