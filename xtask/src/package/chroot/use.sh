@@ -64,7 +64,8 @@ int main(void) {
 }
 END
 llvm=/usr/lib/llvm-$clang/lib
-as_user "clang-$clang -O2 -g -fopenmp -fopenmp-targets=x86_64-pc-linux-gnu -L$llvm first.c -o first &&
+as_user "clang-$clang -O2 -g -fopenmp -fopenmp-targets=x86_64-pc-linux-gnu -L/usr/lib/longshore/openmp \
+  -L$llvm first.c -o first &&
   LD_LIBRARY_PATH=/usr/lib/longshore/openmp:$llvm ./first"
 expect 'devices: 1, on a device: 1, sum: 5050'
 
