@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 45] = [
+const PACKAGES: [Package; 47] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -142,6 +142,8 @@ const PACKAGES: [Package; 45] = [
         skipped: "linking Lua",
     },
     Package { name: "xz-utils", probe: ("xz", VERSION), skipped: "linking zlib and zstd" },
+    Package { name: "rpm", probe: ("rpmbuild", VERSION), skipped: "RPM packages" },
+    Package { name: "zstd", probe: ("zstd", VERSION), skipped: "archives of an installation" },
     Package { name: "bzip2", probe: ("bzip2", &["--help"]), skipped: "linking zlib and zstd" },
     Package {
         name: "glslang-tools",
