@@ -241,6 +241,12 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     if install && !ptxas().is_file() {
         install_ptxas()?;
     }
+    if install && !numpy().join("numpy").is_dir() {
+        install_numpy()?;
+    }
+    if !numpy().join("numpy").is_dir() && !process::starts("python3", &["-c", "import numpy"]) {
+        println!("not installed: NumPy. Not tested: its arrays; the page about Python");
+    }
     if install && !swiftshader().join("vk_swiftshader_icd.json").is_file() {
         install_swiftshader()?;
     }
@@ -361,6 +367,18 @@ fn install_ptxas() -> Result<()> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
     process::run_quietly(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
+}
+
+/// Returns the place where tests of the package for Python look for NumPy.
+fn numpy() -> PathBuf {
+    root().join("target/numpy")
+}
+
+/// Installs NumPy for the Python of the tests, into the target folder.
+fn install_numpy() -> Result<()> {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
+    process::run_quietly(pip.arg(numpy()).arg("numpy"))
 }
 
 /// Returns the place where tests look for SwiftShader, a Vulkan driver for the CPU that lacks many

@@ -46,7 +46,9 @@ fn run(folder: &TempDir, files: &str, variables: &[(&str, &Path)]) {
     let mut tests = Command::new("python3");
     tests.args(["-m", "unittest", "discover", "--pattern", files, "--start-directory"]);
     tests.arg(root().join("python/tests")).current_dir(folder.path());
-    tests.env("PYTHONPATH", folder.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    // `cargo xtask test --install` puts NumPy there.
+    let path = std::env::join_paths([folder.path(), &root().join("target/numpy")]).unwrap();
+    tests.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
     tests.envs(variables.iter().copied());
     let output = tests.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
