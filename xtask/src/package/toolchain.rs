@@ -60,7 +60,6 @@ pub(crate) fn prepare(
     architecture: Architecture,
     target_folder: &Path,
 ) -> Result<()> {
-    let compiler = compiler(architecture, &target_folder.join("tools"))?;
     let archiver = wrapper(&target_folder.join("tools/ar"), "exec \"$zig\" ar \"$@\"\n")?;
     let prefixes = [
         (target_folder, "/usr/src/longshore/target"),
@@ -72,10 +71,15 @@ pub(crate) fn prepare(
         maps.collect::<Vec<_>>().join(" ")
     };
     cargo.env("CARGO_TARGET_DIR", target_folder);
-    cargo.env(architecture.variable("CARGO_TARGET_", "_LINKER"), &compiler);
-    cargo.env(architecture.variable("CC_", ""), &compiler);
-    cargo.env(architecture.variable("AR_", ""), archiver);
-    cargo.env(architecture.variable("CFLAGS_", ""), maps("-ffile-prefix-map"));
+    // Build scripts and macros have the same linker in the builds for all architectures. Otherwise
+    // each build would make the other's files anew.
+    for architecture in [Architecture::native(), architecture] {
+        let compiler = compiler(architecture, &target_folder.join("tools"))?;
+        cargo.env(architecture.variable("CARGO_TARGET_", "_LINKER"), &compiler);
+        cargo.env(architecture.variable("CC_", ""), &compiler);
+        cargo.env(architecture.variable("AR_", ""), &archiver);
+        cargo.env(architecture.variable("CFLAGS_", ""), maps("-ffile-prefix-map"));
+    }
     // A function that glibc lacks is an error of the build, in shared libraries too.
     let flags = format!("{} -Clink-arg=-Wl,-z,defs", maps("--remap-path-prefix"));
     cargo.env("RUSTFLAGS", flags);
