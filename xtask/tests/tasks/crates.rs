@@ -95,8 +95,11 @@ fn packages_contain_sources_and_licences_alone() {
         }
         let made = ["Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"];
         let is_header = |file: &str| file.starts_with("include/") && file.ends_with(".h");
+        let is_template =
+            |file: &str| name == "longshore-command" && file.starts_with("templates/");
         let is_expected = |file: &&&str| {
             file.starts_with("src/")
+                || is_template(file)
                 || is_header(file)
                 || made.contains(file)
                 || ["Cargo.toml", "README.md"].contains(file)
@@ -107,6 +110,10 @@ fn packages_contain_sources_and_licences_alone() {
         let headers = files.iter().filter(|file| is_header(file)).count();
         match name.as_str() {
             "longshore-cc" => assert!(headers > 30, "{headers} headers for kernels"),
+            "longshore-command" => {
+                let templates = files.iter().filter(|file| is_template(file)).count();
+                assert!(templates > 40, "{templates} templates of plugins");
+            }
             "longshore-plugin-api" => assert!(files.contains("include/longshore_plugin.h")),
             _ => assert_eq!(headers, 0, "{name}"),
         }
