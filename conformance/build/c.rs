@@ -17,7 +17,8 @@ pub(crate) fn for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
     let compiled = |source: &PathBuf| {
         let file = place(out, source, "so");
         let mut command = Command::new(&compiler);
-        command.args(["-O2", "-fPIC", "-shared", "-nostdlib", "-I"]).arg(&host);
+        // Some compilers describe the code for debuggers by default.
+        command.args(["-O2", "-g0", "-fPIC", "-shared", "-nostdlib", "-I"]).arg(&host);
         command.arg("-o").arg(&file).arg(source);
         Image::new("elf-so", file, vec![command])
     };

@@ -17,8 +17,9 @@ fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=fixtures");
     println!("cargo::rerun-if-changed=../include");
-    let sources = path("CARGO_MANIFEST_DIR").join("fixtures");
-    let include = sources.join("../../include");
+    // Cargo runs the script in the package's folder. Compilers write the paths of sources into
+    // images, which must not depend on the place of the repository.
+    let (sources, include) = (Path::new("fixtures"), Path::new("../include"));
     let out = path("OUT_DIR");
     let folder = out.join("images");
     // The list would contain images of removed sources.
@@ -27,19 +28,20 @@ fn main() {
     }
     fs::create_dir_all(&folder).expect("OUT_DIR is writable");
 
-    let mut planned = c::for_the_cpu(&sources, &folder);
+    let mut planned = c::for_the_cpu(sources, &folder);
     planned.extend(text::with_checksums(&sources.join("ops"), &folder));
     planned.extend(vulkan::spirv(&sources.join("vulkan"), &folder));
     planned.extend(text::wgsl(&sources.join("vulkan/wgsl"), &folder));
-    planned.extend(c::for_gpus(&sources, &include, &folder));
-    planned.extend(c::bitcode_for_the_cpu(&sources, &folder));
+    planned.extend(c::for_gpus(sources, include, &folder));
+    planned.extend(c::bitcode_for_the_cpu(sources, &folder));
     let mut made = images::make(planned);
     made.extend(images::make(c::cubins(&made)));
     fs::write(out.join("images.rs"), list(&made)).expect("OUT_DIR is writable");
 
     println!("cargo::metadata=IMAGES={}", folder.display());
-    println!("cargo::metadata=SOURCES={}", sources.display());
-    println!("cargo::metadata=INCLUDE={}", include.display());
+    let package = path("CARGO_MANIFEST_DIR");
+    println!("cargo::metadata=SOURCES={}", package.join(sources).display());
+    println!("cargo::metadata=INCLUDE={}", package.join(include).display());
 }
 
 /// Returns a Rust expression: format, name and bytes of each image.

@@ -6,7 +6,7 @@
 //! their own location.
 
 use crate::documentation::with_links_to_installed;
-use crate::shared_library::{self, OFFLOAD, OPENMP};
+use crate::shared_library::{self, Linker, OFFLOAD, OPENMP};
 use crate::{process, root, test};
 use anyhow::{Context, Result};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -81,8 +81,8 @@ pub struct Built {
     pub folder: PathBuf,
     /// The command, as a program that this machine can run.
     pub command: PathBuf,
-    /// The linker of shared libraries, a compiler.
-    pub linker: PathBuf,
+    /// The linker of shared libraries.
+    pub linker: Linker,
 }
 
 /// Builds all files and installs them under `prefix`. Replaces earlier files one at a time, so that
@@ -94,7 +94,7 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
     let prefix = std::path::absolute(prefix)?;
     let folder = build(profile)?;
     let command = folder.join("longshore");
-    let built = Built { folder, command, linker: shared_library::linker() };
+    let built = Built { folder, command, linker: Linker::for_this_machine() };
     put_built(&built, &prefix, Layout::MOVABLE)?;
     println!("installed under {}", prefix.display());
     Ok(())

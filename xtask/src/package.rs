@@ -18,7 +18,8 @@ mod tree;
 pub mod version;
 
 use crate::install::{self, Built, Layout};
-use crate::{process, root, shared_library, test};
+use crate::shared_library::Linker;
+use crate::{process, root, test};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use licences::Dependencies;
@@ -123,7 +124,7 @@ pub fn run(options: &Options) -> Result<()> {
     for architecture in architectures {
         toolchain::install(architecture)?;
         let folder = toolchain::build(architecture, &target_folder)?;
-        let linker = toolchain::compiler(architecture, &target_folder.join("tools"))?;
+        let linker = toolchain::linker(architecture)?;
         let built = Built { folder, command: command.clone(), linker };
         pack(&built, architecture, options, elf::Requirement::OldGlibc)?;
     }
@@ -138,7 +139,7 @@ pub fn run(options: &Options) -> Result<()> {
 pub fn run_built(folder: &Path, options: &Options) -> Result<()> {
     prepare(&options.output)?;
     let command = folder.join("longshore");
-    let linker = shared_library::linker();
+    let linker = Linker::for_this_machine();
     let built = Built { folder: folder.to_owned(), command, linker };
     pack(&built, Architecture::native(), options, elf::Requirement::AnyGlibc)?;
     sum(&options.output)

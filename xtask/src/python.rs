@@ -251,7 +251,7 @@ fn measure(venv: &Path, built: &Path, options: &Options) -> Result<()> {
     if options.debug {
         return Ok(());
     }
-    let library = OFFLOAD.link(built)?;
+    let library = OFFLOAD.link_by(&toolchain::linker(options.architecture)?, built)?;
     let mut python = Command::new(venv.join("bin/python"));
     python.arg(root().join("python/benches/measure.py")).arg(library).current_dir(venv);
     let plugin = built.join("liblongshore_plugin_host.so");

@@ -26,6 +26,15 @@ pub struct SharedLibrary {
     exports: &'static str,
 }
 
+/// A linker of shared libraries.
+#[derive(Debug)]
+pub struct Linker {
+    /// The compiler that starts the linker.
+    pub compiler: PathBuf,
+    /// Options before all others.
+    pub options: &'static [&'static str],
+}
+
 /// LLVM's `libLLVMOffload.so`.
 pub const OFFLOAD: SharedLibrary = SharedLibrary {
     soname: "libLLVMOffload.so.23.1",
@@ -67,14 +76,14 @@ impl SharedLibrary {
     /// # Errors
     /// No static library in `folder`, or a linker that fails.
     pub fn link(&self, folder: &Path) -> Result<PathBuf> {
-        self.link_by(&linker(), folder)
+        self.link_by(&Linker::for_this_machine(), folder)
     }
 
-    /// Does the same as [`SharedLibrary::link`] with a given linker, a compiler.
+    /// Does the same as [`SharedLibrary::link`] with a given linker.
     ///
     /// # Errors
     /// See [`SharedLibrary::link`].
-    pub fn link_by(&self, linker: &Path, folder: &Path) -> Result<PathBuf> {
+    pub fn link_by(&self, linker: &Linker, folder: &Path) -> Result<PathBuf> {
         // Threads of one process would use the same name for the unfinished file.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,8 +98,9 @@ impl SharedLibrary {
             return Ok(library);
         }
         let unfinished = folder.join(format!("{}.{}", self.soname, std::process::id()));
-        let mut linker = Command::new(linker);
-        linker.arg("-shared").arg("-o").arg(&unfinished);
+        let options = linker.options;
+        let mut linker = Command::new(&linker.compiler);
+        linker.args(options).arg("-shared").arg("-o").arg(&unfinished);
         linker.arg("-Wl,--whole-archive").arg(&archive).arg("-Wl,--no-whole-archive");
         linker.arg(format!("-Wl,-soname,{}", self.soname));
         linker.arg(format!("-Wl,--version-script={}", exports.display()));
@@ -103,9 +113,12 @@ impl SharedLibrary {
     }
 }
 
-/// Returns the linker of this machine's programs.
-pub(crate) fn linker() -> PathBuf {
-    std::env::var_os("CC").map_or_else(|| "cc".into(), PathBuf::from)
+impl Linker {
+    /// Returns the linker of this machine's programs.
+    pub(crate) fn for_this_machine() -> Linker {
+        let compiler = std::env::var_os("CC").map_or_else(|| "cc".into(), PathBuf::from);
+        Linker { compiler, options: &[] }
+    }
 }
 
 /// Puts a link to `library` under each of [`OPENMP_NAMES`] and the plain name into `folder`, which

@@ -7,6 +7,7 @@
 
 use super::target::Architecture;
 use crate::install::{COMMIT, commit, packages};
+use crate::shared_library::Linker;
 use crate::{process, root};
 use anyhow::{Context, Result, bail};
 use std::os::unix::fs::PermissionsExt;
@@ -87,11 +88,21 @@ pub(crate) fn prepare(
     Ok(())
 }
 
+/// Returns the linker of shared libraries for an architecture. The identification of a build is
+/// computed from the file without symbols, which contain the folders of the build.
+///
+/// # Errors
+/// No `libgcc_s` for the architecture.
+pub(crate) fn linker(architecture: Architecture) -> Result<Linker> {
+    let compiler = compiler(architecture, &super::target_folder().join("tools"))?;
+    Ok(Linker { compiler, options: &["-Wl,--strip-all"] })
+}
+
 /// Writes a script that is a C compiler and linker for an architecture, and returns its path.
 ///
 /// # Errors
 /// No `libgcc_s` for the architecture.
-pub(crate) fn compiler(architecture: Architecture, folder: &Path) -> Result<PathBuf> {
+fn compiler(architecture: Architecture, folder: &Path) -> Result<PathBuf> {
     let gcc = format!("{}-gcc", architecture.triplet());
     let libgcc = process::said(&gcc, &["-print-file-name=libgcc_s.so.1"]);
     if !Path::new(&libgcc).is_absolute() {
