@@ -8,7 +8,7 @@ mod interfaces;
 mod users;
 
 use crate::{process, root};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,9 +39,7 @@ pub struct Package {
 /// A failure of `cargo metadata`.
 pub fn published() -> Result<Vec<Package>> {
     let mut metadata = process::cargo(["metadata", "--no-deps", "--offline", "--format-version=1"]);
-    let output = metadata.output().context("cargo metadata")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let metadata: Value = serde_json::from_str(&process::printed(&mut metadata)?)?;
     let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
     // `publish = false` is an empty list of registries.
     let published = packages.iter().filter(|package| package["publish"].is_null());

@@ -270,6 +270,6 @@ fn sum(folder: &Path) -> Result<()> {
         (!name.contains('/') && name != "SHA256SUMS").then_some(name)
     });
     let mut sha256sum = Command::new("sha256sum");
-    let output = sha256sum.args(names).current_dir(folder).output().context("sha256sum")?;
-    tree::write(&folder.join("SHA256SUMS"), std::str::from_utf8(&output.stdout)?)
+    let sums = process::printed(sha256sum.args(names).current_dir(folder))?;
+    tree::write(&folder.join("SHA256SUMS"), &sums)
 }

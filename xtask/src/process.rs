@@ -90,6 +90,20 @@ fn echoed(output: impl Read) -> Result<String> {
     Ok(text)
 }
 
+/// Runs a command to its end, and returns its standard output.
+///
+/// # Errors
+/// A program that cannot be started, or that fails; the message holds the command and its output.
+pub fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| shown(command))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}\n{text}{errors}", shown(command), output.status);
+    }
+    Ok(text)
+}
+
 /// Returns the output of a program on one line; "unknown" if the program fails.
 pub fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
@@ -111,7 +125,7 @@ pub fn starts(program: &str, arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-pub(crate) fn shown(command: &Command) -> String {
+fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

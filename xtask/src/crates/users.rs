@@ -135,10 +135,7 @@ fn run(folder: &Path) -> Result<String> {
             program.env_remove(name);
         }
     }
-    let output = program.output().context("cargo run")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}: {errors}", folder.display());
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = process::printed(&mut program)?;
     print!("{printed}");
     Ok(printed)
 }

@@ -186,8 +186,7 @@ fn sums(files: &Path) -> Result<String> {
     for file in files_below(files)?.iter().filter(|file| !file.is_symlink()) {
         let mut md5sum = Command::new("md5sum");
         let name = file.strip_prefix(files)?;
-        let output = md5sum.arg(name).current_dir(files).output()?;
-        text += std::str::from_utf8(&output.stdout)?;
+        text += &process::printed(md5sum.arg(name).current_dir(files))?;
     }
     Ok(text)
 }

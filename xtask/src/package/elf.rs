@@ -2,6 +2,7 @@
 
 use super::toolchain::GLIBC;
 use super::tree::files_below;
+use crate::process::printed;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
@@ -37,8 +38,7 @@ pub(crate) fn check(folder: &Path, requirement: Requirement) -> Result<()> {
         if !starts_as_elf(file)? {
             continue;
         }
-        let output = Command::new("readelf").args(["-W", "-d", "-V"]).arg(file).output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = printed(Command::new("readelf").args(["-W", "-d", "-V"]).arg(file))?;
         for library in needed(&text) {
             if !LIBRARIES.contains(&library) {
                 bail!("{} needs {library}, which no package depends on", file.display());

@@ -1,7 +1,7 @@
 //! Licences of the crates in a package's files.
 
 use crate::process;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,11 +30,8 @@ impl Dependencies {
     /// `cargo metadata` that fails.
     pub(crate) fn read(target: &str) -> Result<Dependencies> {
         let mut cargo = process::cargo(["metadata", "--format-version=1", "--locked"]);
-        let output = cargo.args(["--filter-platform", target]).output()?;
-        if !output.status.success() {
-            bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(Dependencies { metadata: serde_json::from_slice(&output.stdout)? })
+        let text = process::printed(cargo.args(["--filter-platform", target]))?;
+        Ok(Dependencies { metadata: serde_json::from_str(&text)? })
     }
 
     /// Returns the names, versions and licences of the crates of other authors in these crates of

@@ -3,8 +3,9 @@
 use super::list::PACKAGES;
 use super::target::Architecture;
 use super::tree::{self, files_below};
-use crate::{process, root};
-use anyhow::{Context, Result, bail, ensure};
+use crate::process::{self, printed};
+use crate::root;
+use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -45,17 +46,4 @@ pub fn test(packages: &Path) -> Result<()> {
     ensure!(left.is_empty(), "the removal left {left:?}");
     println!("-- nothing is left");
     tree::remove(&system)
-}
-
-fn printed(command: &mut Command) -> Result<String> {
-    let output = command.output().context("the program does not start")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{}: {}\n{text}{errors}",
-        process::shown(command),
-        output.status
-    );
-    Ok(text)
 }

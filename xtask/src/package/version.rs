@@ -1,7 +1,8 @@
 //! The version of packages, and the time of their files.
 
+use crate::process::printed;
 use crate::root;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::process::Command;
 
 /// A version, the same in all formats. `~` sorts before everything.
@@ -56,18 +57,12 @@ impl Version {
     pub(crate) fn date_as(&self, format: &str) -> Result<String> {
         let time = format!("--date=@{}", self.time);
         let mut date = Command::new("date");
-        let output = date.args(["--utc", &time, format]).env("LC_ALL", "C").output()?;
-        if !output.status.success() {
-            bail!("date: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+        let text = printed(date.args(["--utc", &time, format]).env("LC_ALL", "C"))?;
+        Ok(text.trim_end().to_owned())
     }
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").args(arguments).current_dir(root()).output()?;
-    if !output.status.success() {
-        bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+    let text = printed(Command::new("git").args(arguments).current_dir(root()))?;
+    Ok(text.trim_end().to_owned())
 }

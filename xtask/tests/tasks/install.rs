@@ -1,5 +1,6 @@
 //! `cargo xtask install`, into a folder that is moved before use.
 
+use crate::support::{is_missing, printed};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,21 +81,6 @@ fn run(program: impl AsRef<Path>) -> Command {
     command.env_remove("LONGSHORE_PLUGIN_PATH").env_remove("LONGSHORE_DEVICES");
     command.env("LONGSHORE_BACKEND", "host");
     command
-}
-
-fn printed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn is_missing(tool: &str) -> bool {
-    let is_missing = !process::starts(tool, &["--version"]);
-    if is_missing {
-        eprintln!("skipped: {tool} is not installed");
-    }
-    is_missing
 }
 
 #[test]

@@ -4,4 +4,5 @@ mod crates;
 mod header;
 mod install;
 mod package;
+mod support;
 mod workflows;

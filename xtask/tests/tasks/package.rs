@@ -1,5 +1,6 @@
 //! `cargo xtask package`, with the files of a build for tests.
 
+use crate::support::{is_missing, printed};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,21 +39,6 @@ fn found(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
     paths.filter(|path| name(path).starts_with(start) && name(path).ends_with(end)).collect()
-}
-
-fn printed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn is_missing(tool: &str) -> bool {
-    let is_missing = !process::starts(tool, &["--version"]);
-    if is_missing {
-        eprintln!("skipped: {tool} is not installed");
-    }
-    is_missing
 }
 
 #[test]
