@@ -79,7 +79,7 @@ impl SharedLibrary {
         self.link_by(&Linker::for_this_machine(), folder)
     }
 
-    /// Does the same as [`SharedLibrary::link`] with a given linker.
+    /// Does the same as [`SharedLibrary::link`] with a given linker. With options, always links.
     ///
     /// # Errors
     /// See [`SharedLibrary::link`].
@@ -94,7 +94,9 @@ impl SharedLibrary {
             let package = self.package;
             bail!("no static library {}: `cargo build -p {package}` builds it", archive.display());
         };
-        if changed(&library).is_some_and(|made| made > newest) {
+        // A folder with libraries of other options may have one of earlier options.
+        let may_be_current = linker.options.is_empty();
+        if may_be_current && changed(&library).is_some_and(|made| made > newest) {
             return Ok(library);
         }
         let unfinished = folder.join(format!("{}.{}", self.soname, std::process::id()));
