@@ -76,13 +76,16 @@ struct Parts<'a> {
 
 /// Debian packages with the tools of the task. Images of the conformance suite are made by `clang`
 /// and Khronos' tools.
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 15] = [
     "clang-19",
     "clang-22",
     "dpkg-dev",
     "gcc-aarch64-linux-gnu",
     "gcc-x86-64-linux-gnu",
     "glslang-tools",
+    // Cross compilers only recommend their headers.
+    "libc6-dev-amd64-cross",
+    "libc6-dev-arm64-cross",
     "lintian",
     "lld-19",
     "lld-22",
@@ -98,8 +101,10 @@ const TOOLS: [&str; 13] = [
 /// `apt-get` that fails.
 pub fn install_tools() -> Result<()> {
     // A compiler for the machine's own architecture has the name with the triplet too.
-    let native = Architecture::native().triplet().replace('_', "-");
-    let is_other = |name: &&&str| !name.ends_with(&native);
+    let native = Architecture::native();
+    let compiler = native.triplet().replace('_', "-");
+    let headers = format!("-{}-cross", native.debian());
+    let is_other = |name: &&&str| !name.ends_with(&compiler) && !name.ends_with(&headers);
     let tools: Vec<&str> = TOOLS.iter().filter(is_other).copied().chain(["gcc"]).collect();
     test::install_named(&tools)
 }
