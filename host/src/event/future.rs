@@ -164,10 +164,19 @@ impl Waiters {
             self.came.notify_all();
             return Ok(());
         }
+        // The new thread has the event from now on, so that a later event finds it attended.
+        let awaited = awaiting.events.get_mut(&place).expect("the event was added above");
+        awaited.attended = true;
+        let first = (place, awaited.event.clone());
         let thread = std::thread::Builder::new().name("longshore-await".to_owned());
-        let started = thread.spawn(move || self.attend(queue));
+        let started = thread.spawn(move || self.attend(queue, first));
         if let Err(error) = started {
-            awaiting.events.remove(&place);
+            awaited.attended = false;
+            // A thread that finishes another event now will find older waits for this one.
+            awaited.waits.pop();
+            if awaited.waits.is_empty() {
+                awaiting.events.remove(&place);
+            }
             let message =
                 format!("a wait for an event needs a thread, which cannot start: {error}");
             return Err(Error::new(ErrorCode::OutOfResources, message));
@@ -175,10 +184,11 @@ impl Waiters {
         Ok(())
     }
 
-    /// Waits for the awaited events of a queue, until none is left.
-    fn attend(&self, queue: u64) {
+    /// Waits for the awaited events of a queue from `first` on, until none is left.
+    fn attend(&self, queue: u64, first: (u64, Event)) {
         let mut queues = self.queues.lock();
-        while let Some((place, event)) = self.next(&mut queues, queue) {
+        let mut attended = Some(first);
+        while let Some((place, event)) = attended {
             let result = MutexGuard::unlocked(&mut queues, || event.synchronize());
             let awaiting = queues.entry(queue).or_default();
             let waits = awaiting.events.remove(&place).map(|awaited| awaited.waits);
@@ -187,6 +197,7 @@ impl Waiters {
                 // The last handle of an event may close its device.
                 drop((waits, event));
             });
+            attended = self.next(&mut queues, queue);
         }
     }
 

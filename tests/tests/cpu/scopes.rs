@@ -123,6 +123,35 @@ fn scopes_and_futures_in_front_of_themselves_are_refused() {
 }
 
 #[test]
+fn one_thread_waits_for_all_events_of_a_queue() {
+    let (_world, device) = device();
+    let queue = device.queue().unwrap();
+    let gate = gate(&queue);
+    let mut futures: Vec<_> =
+        (0..1000).map(|_| Box::pin(queue.record().unwrap().into_future())).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    // The earliest event first, so that the thread for it serves the others.
+    for future in &mut futures {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    assert_eq!(waiting_threads(), 1);
+    drop(gate);
+    for future in futures {
+        pollster::block_on(future).unwrap();
+    }
+}
+
+/// Returns the number of threads of the library that wait for events.
+fn waiting_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| {
+        // A thread may end meanwhile.
+        std::fs::read_to_string(task.unwrap().path().join("comm")).ok()
+    });
+    names.filter(|name| name.trim_end() == "longshore-await").count()
+}
+
+#[test]
 fn memory_of_a_copy_that_is_dropped_in_a_host_function_is_freed_behind_the_copy() {
     let (_world, device) = device();
     let queue = device.queue().unwrap();
