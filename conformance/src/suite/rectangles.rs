@@ -176,6 +176,10 @@ fn regions_are_copied(cx: &Context) -> Check {
     // Side by side in one buffer.
     let (left, right) = (all.part([0, 0, 0], [3, 5, 4]), all.part([3, 0, 0], [3, 5, 4]));
     other.as_slice().copy_region_from(&queue, right, other.as_slice(), left)?;
+    // Nothing, from an empty slice within the target.
+    let nothing = Region::new([usize::MAX, 0, 1]);
+    other.as_slice().copy_region_from(&queue, nothing, other.slice(2..2)?, nothing)?;
+    array.write_region(&queue, nothing, &[], nothing)?;
     let mut read = vec![9u32; 3 * 4 * 2];
     other.as_slice().read_region(
         &queue,

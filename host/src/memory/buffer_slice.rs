@@ -238,7 +238,8 @@ impl<T: Element> BufferSlice<'_, T> {
     /// Returns whether some elements belong to both slices.
     pub(super) fn shares_elements(&self, other: &BufferSlice<'_, T>) -> bool {
         let overlap = other.start < self.start + self.len && self.start < other.start + other.len;
-        std::ptr::eq(self.buffer, other.buffer) && overlap
+        let are_empty = self.len == 0 || other.len == 0;
+        std::ptr::eq(self.buffer, other.buffer) && overlap && !are_empty
     }
 
     /// # Errors

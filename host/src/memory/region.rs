@@ -74,13 +74,15 @@ impl Region {
         Error::new(ErrorCode::InvalidSize, message)
     }
 
+    // An array without elements can have dimensions of any size; a region of it is empty.
     fn pitch<T>(&self) -> Pitch {
-        Pitch::new((self.array[0] * size_of::<T>()) as u64, self.array[1] as u64)
+        Pitch::new(self.array[0].saturating_mul(size_of::<T>()) as u64, self.array[1] as u64)
     }
 
     fn bytes<T>(&self) -> Extent {
         let [width, height, depth] = self.extent;
-        Extent::new((width * size_of::<T>()) as u64, height as u64).with_slices(depth as u64)
+        let row = width.saturating_mul(size_of::<T>()) as u64;
+        Extent::new(row, height as u64).with_slices(depth as u64)
     }
 
     /// Checks that two regions have the same extent.
@@ -240,6 +242,14 @@ mod tests {
             let error = region.offset(len).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidSize, "{region:?}");
         }
+    }
+
+    #[test]
+    fn an_empty_array_may_have_dimensions_of_any_size() {
+        let region = Region::new([usize::MAX, 0, 1]);
+        assert_eq!(region.offset(0), Ok(0));
+        assert_eq!(region.pitch::<u64>(), Pitch { row: u64::MAX, slice: 0 });
+        assert_eq!(region.bytes::<u64>(), Extent::new(u64::MAX, 0));
     }
 
     #[test]

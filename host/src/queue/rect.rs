@@ -2,6 +2,7 @@
 
 use super::Queue;
 use super::core::Open;
+use super::transfer::BOUNCED_BYTES;
 use crate::backend::AnyDevice;
 use crate::device::Device;
 use crate::memory::DevicePointer;
@@ -10,10 +11,6 @@ use longshore_plugin_api::{
     Result, Span,
 };
 use std::ffi::c_void;
-
-/// Size in bytes of the rows that a copy between two platforms holds in host memory, unless one row
-/// has more.
-const BOUNCED_BYTES: u64 = 16 << 20;
 
 /// One end of a rectangular copy.
 #[derive(Clone, Copy)]
@@ -217,10 +214,19 @@ impl Queue {
             let device = rect.to.device.or(rect.from.device).unwrap_or(&self.device);
             return Err(self.unreached(device));
         };
+        let (to, from) = (rect.to, rect.from);
+        let Extent { row_bytes, rows, slices } = rect.extent;
+        if row_bytes > BOUNCED_BYTES {
+            let mut offsets = rect.extent.offsets(to.pitch, from.pitch);
+            return offsets.try_for_each(|(to_offset, from_offset)| {
+                let (to, from) = (to.address + to_offset, from.address + from_offset);
+                let (to, from) = (DevicePointer(to), DevicePointer(from));
+                self.bounce(to, to_device, from, from_device, row_bytes)
+            });
+        }
         self.synchronize()?;
         let (from_queue, to_queue) = (from_device.queue()?, to_device.queue()?);
-        let Extent { row_bytes, rows, slices } = rect.extent;
-        let at_once = (BOUNCED_BYTES / row_bytes).clamp(1, rows);
+        let at_once = (BOUNCED_BYTES / row_bytes).min(rows);
         let mut staged = vec![0u8; (at_once * row_bytes) as usize];
         let between = RectEnd {
             address: staged.as_mut_ptr() as u64,
@@ -230,8 +236,8 @@ impl Queue {
         for slice in 0..slices {
             for row in (0..rows).step_by(at_once as usize) {
                 let part = Extent::new(row_bytes, at_once.min(rows - row));
-                from_queue.rect_and_wait(between, rect.from.further(slice, row), part)?;
-                to_queue.rect_and_wait(rect.to.further(slice, row), between, part)?;
+                from_queue.rect_and_wait(between, from.further(slice, row), part)?;
+                to_queue.rect_and_wait(to.further(slice, row), between, part)?;
             }
         }
         Ok(())

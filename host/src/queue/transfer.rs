@@ -10,7 +10,7 @@ use longshore_plugin_api::{
 use std::ffi::c_void;
 
 /// Size in bytes of the host memory through which a copy between two platforms goes.
-const BOUNCED_BYTES: u64 = 16 << 20;
+pub(super) const BOUNCED_BYTES: u64 = 16 << 20;
 
 /// A copy's direction.
 #[derive(Clone, Copy)]
@@ -290,7 +290,7 @@ impl Queue {
     }
 
     /// Copies between devices of two platforms, through host memory.
-    fn bounce(
+    pub(super) fn bounce(
         &self,
         to: DevicePointer,
         to_device: &Device,

@@ -1,7 +1,7 @@
 //! Outcomes of plugin files: each kind of file in a plugin folder gets its own outcome and reason,
 //! and never disables the others.
 
-use longshore::{Candidate, ErrorCode, Host, HostBuilder, Outcome, Probe};
+use longshore::{Candidate, ErrorCode, Host, HostBuilder, Outcome, Probe, Region};
 use longshore_plugin_api::abi;
 use longshore_tests::world::{
     Tampering, World, check_command, command, copy_into, host_plugin, root,
@@ -139,6 +139,50 @@ fn a_plugin_that_knows_fewer_tables_works_without_them() {
     let error = device.can_access(&device).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unsupported);
     assert!(error.message().contains("longshore.peer"), "{error}");
+}
+
+#[test]
+fn rectangles_between_two_plugins_keep_every_byte_and_need_little_memory() {
+    let world = World::new();
+    copy_into(&world, &host_plugin());
+    world.add_sample("other", &[]);
+    let host = world.host().build().unwrap();
+    let [first, second] = ["host:0", "other:0"].map(|name| host.device(name).unwrap());
+    let queue = first.queue().unwrap();
+    // Rows beside rows, rows with gaps, and rows of more than the memory between the platforms.
+    for (array, extent) in [
+        ([40 << 20, 1, 1], [40 << 20, 1, 1]),
+        ([900, 500, 3], [800, 400, 3]),
+        ([18 << 20, 2, 1], [17 << 20, 2, 1]),
+    ] {
+        let region = Region::new(array).part([0, 0, 0], extent);
+        let block: Vec<u8> = (0..251).collect();
+        let mut values = block.repeat(array.iter().product::<usize>() / 251 + 1);
+        values.truncate(array.iter().product());
+        let from = first.buffer_of(&queue, &values).unwrap();
+        let other_queue = second.queue().unwrap();
+        let to = second.buffer_of(&other_queue, &vec![0u8; values.len()]).unwrap();
+        // The process's most memory is counted anew from here.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = most_memory();
+        to.as_slice().copy_region_from(&queue, region, from.as_slice(), region).unwrap();
+        let more = most_memory() - before;
+        assert!(more < 24 << 20, "{more} bytes for {array:?}");
+        let found = to.to_vec(&other_queue).unwrap();
+        let rows = found.chunks(array[0]).zip(values.chunks(array[0])).enumerate();
+        for (row, (found, given)) in rows {
+            let inside = if row % array[1] < extent[1] { extent[0] } else { 0 };
+            assert!(found[..inside] == given[..inside], "row {row} of {array:?}");
+            assert!(found[inside..].iter().all(|byte| *byte == 0), "row {row} of {array:?}");
+        }
+    }
+}
+
+/// Returns the most memory that the process has had, in bytes.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
 #[test]
