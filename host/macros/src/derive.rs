@@ -23,13 +23,17 @@ pub(crate) fn element(input: TokenStream) -> Result<TokenStream> {
          put larger fields first"
     );
     Ok(quote! {
-        const _: () = {
-            const fn is_element<T: ::longshore::Element>() -> usize {
-                ::core::mem::size_of::<T>()
-            }
-            let bytes = 0 #(+ is_element::<#fields>())*;
-            ::core::assert!(::core::mem::size_of::<#name>() == bytes, #padding);
-        };
+        // The type of a field may contain `Self`.
+        impl #name {
+            const __LONGSHORE_ELEMENT: () = {
+                const fn is_element<T: ::longshore::Element>() -> usize {
+                    ::core::mem::size_of::<T>()
+                }
+                let bytes = 0 #(+ is_element::<#fields>())*;
+                ::core::assert!(::core::mem::size_of::<#name>() == bytes, #padding);
+            };
+        }
+        const _: () = #name::__LONGSHORE_ELEMENT;
 
         // SAFETY: the layout is that of C, so each byte belongs to one of the fields, as their
         // sizes add up to that of the structure. Each field is an element.

@@ -125,12 +125,26 @@ struct Single {
 #[derive(Clone, Copy, Element, Argument)]
 struct Factor(f32);
 
+/// The derives know the type of a field that names the structure's own constant.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Element, Argument)]
+struct Table {
+    rows: [u16; Self::ROWS],
+}
+
+impl Table {
+    const ROWS: usize = 3;
+}
+
 #[test]
 fn derived_structures_are_passed_by_value_and_checked() {
     both_ways(|device, program| {
         let queue = device.queue().unwrap();
         let (scale, shift) = (program.kernel("scale").unwrap(), program.kernel("shift").unwrap());
         let floats = device.buffer_of(&queue, &[1.0f32; 4]).unwrap();
+        let tables = [Table { rows: [1, 2, 3] }; 2];
+        let copied = device.buffer_of(&queue, &tables).unwrap();
+        assert_eq!(copied.to_vec(&queue).unwrap(), tables);
         let (by, grid) = (Pair { first: 3.0, second: 0.5 }, Grid::for_items(4, 4).unwrap());
         // SAFETY: the kernels stay within four elements; refused launches run nothing.
         unsafe {
