@@ -6,6 +6,7 @@
 //! their own location.
 
 use crate::documentation::with_links_to_installed;
+use crate::files::files_below;
 use crate::shared_library::{self, Linker, OFFLOAD, OPENMP};
 use crate::{process, root, test};
 use anyhow::{Context, Result};
@@ -114,9 +115,13 @@ pub fn put_built(built: &Built, prefix: &Path, layout: Layout) -> Result<()> {
     for (file, folder) in LIBRARY_FILES {
         put_configured(Path::new(file), &prefix.join(layout.libraries).join(folder), layout)?;
     }
-    put_headers(Path::new(HEADERS), prefix)?;
+    // Other files beside the headers have their own places.
+    let is_header = |file: &&PathBuf| file.extension() == Some("h".as_ref());
+    for header in tracked(HEADERS)?.iter().filter(is_header) {
+        put(&root().join(header), &prefix.join(header), 0o644)?;
+    }
     for name in DOCUMENTATION {
-        put_documentation(Path::new(name), prefix)?;
+        tracked(name)?.iter().try_for_each(|file| put_documentation(file, prefix))?;
     }
     std::fs::create_dir_all(prefix.join(MANUAL))?;
     let mut manual = Command::new(&built.command);
@@ -227,31 +232,26 @@ fn put_configured(file: &Path, folder: &Path, layout: Layout) -> Result<()> {
     put_text(&text, &folder.join(Path::new(name).with_extension("")))
 }
 
-/// Copies a header for kernels, or a folder with its contents. Other files have their own places.
-fn put_headers(name: &Path, prefix: &Path) -> Result<()> {
-    let from = root().join(name);
-    if from.is_file() && name.extension() != Some("h".as_ref()) {
-        return Ok(());
+/// Returns the files of the repository in a folder and below, or the file with this name. Results
+/// of builds in these folders, such as those of the examples, do not belong to them. In a copy
+/// without git all files do.
+fn tracked(name: &str) -> Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--", name]).current_dir(root());
+    let listed = process::printed(&mut git).unwrap_or_default();
+    let names = listed.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
+    let files: Vec<_> = names.filter(|file| root().join(file).exists()).collect();
+    if !files.is_empty() {
+        return Ok(files);
     }
-    if from.is_dir() {
-        for entry in std::fs::read_dir(&from).with_context(|| from.display().to_string())? {
-            put_headers(&name.join(entry?.file_name()), prefix)?;
-        }
-        return Ok(());
-    }
-    put(&from, &prefix.join(name), 0o644)
+    let place = root().join(name);
+    let all = if place.is_file() { vec![place] } else { files_below(&place)? };
+    all.iter().map(|file| Ok(file.strip_prefix(root())?.to_owned())).collect()
 }
 
-/// Copies a file of the documentation, or a folder with its contents. Links of pages lead to
-/// installed files.
+/// Copies a file of the documentation. Links of pages lead to installed files.
 fn put_documentation(name: &Path, prefix: &Path) -> Result<()> {
     let from = root().join(name);
-    if from.is_dir() {
-        for entry in std::fs::read_dir(&from).with_context(|| from.display().to_string())? {
-            put_documentation(&name.join(entry?.file_name()), prefix)?;
-        }
-        return Ok(());
-    }
     let to = prefix.join(DOCUMENTATION_FOLDER).join(name);
     if name.extension() != Some("md".as_ref()) {
         return put(&from, &to, 0o644);
@@ -300,8 +300,12 @@ fn replace(file: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let written = || -> Result<()> {
         std::fs::create_dir_all(file.parent().expect("a file is in a folder"))?;
         let new = file.with_extension(format!("new{}", std::process::id()));
-        write(&new)?;
-        Ok(std::fs::rename(&new, file)?)
+        let renamed = write(&new).and_then(|()| Ok(std::fs::rename(&new, file)?));
+        if renamed.is_err() {
+            // Nothing unfinished stays; the error says more than that of the removal would.
+            let _ = std::fs::remove_file(&new);
+        }
+        renamed
     };
     written().with_context(|| format!("installing {}", file.display()))
 }

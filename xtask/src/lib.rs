@@ -9,6 +9,7 @@ pub mod bench;
 pub mod crates;
 pub mod demo;
 mod documentation;
+mod files;
 #[cfg(feature = "tasks")]
 pub mod gpu_check;
 #[cfg(feature = "tasks")]

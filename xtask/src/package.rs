@@ -17,6 +17,7 @@ pub(crate) mod toolchain;
 mod tree;
 pub mod version;
 
+use crate::files::files_below;
 use crate::install::{self, Built, Layout};
 use crate::shared_library::Linker;
 use crate::{process, root, test};
@@ -27,7 +28,6 @@ use list::{PACKAGES, Package, owner};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use target::Architecture;
-use tree::files_below;
 pub use version::Version;
 
 /// A format of packages.
@@ -121,7 +121,7 @@ pub fn run(options: &Options) -> Result<()> {
     let command = target_folder.join(native.release()).join("longshore");
     let mut architectures = options.architectures.clone();
     // The manual pages and completions of all packages come from the command for this machine.
-    if !architectures.contains(&native) && !command.is_file() {
+    if !architectures.contains(&native) {
         toolchain::install(native)?;
         toolchain::build(native, &target_folder)?;
     }
@@ -155,17 +155,39 @@ pub(crate) fn target_folder() -> PathBuf {
     root().join("target/old-glibc")
 }
 
-/// Makes the folder of the packages, and removes older packages from it.
+/// Makes the folder of the packages, and removes older packages of Longshore from it.
 fn prepare(output: &Path) -> Result<()> {
     std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
-    let is_package = |file: &PathBuf| {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        [".deb", ".rpm", ".tar.zst"].iter().any(|end| name.ends_with(end))
-    };
-    for old in files_below(output)?.into_iter().filter(is_package) {
+    for old in packages_in(output)? {
+        let old = output.join(old);
         std::fs::remove_file(&old).with_context(|| old.display().to_string())?;
     }
     Ok(())
+}
+
+/// Returns the names of Longshore's packages in a folder, and of no other files, sorted.
+fn packages_in(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if is_package(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns whether a file with this name is a package of Longshore in one of the formats. A version
+/// begins with a digit; other names may begin with that of a package.
+fn is_package(name: &str) -> bool {
+    let has_format = [".deb", ".rpm", ".tar.zst"].iter().any(|end| name.ends_with(end));
+    let is_version = |rest: &str| {
+        let version = rest.strip_prefix(['_', '-']);
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    has_format
+        && PACKAGES.iter().any(|package| name.strip_prefix(package.name).is_some_and(is_version))
 }
 
 /// Writes the packages of a build.
@@ -270,11 +292,32 @@ fn strip(architecture: Architecture, folder: &Path) -> Result<()> {
 
 /// Writes the SHA-256 sums of the packages in a folder.
 fn sum(folder: &Path) -> Result<()> {
-    let names = files_below(folder)?.into_iter().filter_map(|file| {
-        let name = file.strip_prefix(folder).ok()?.to_str()?.to_owned();
-        (!name.contains('/') && name != "SHA256SUMS").then_some(name)
-    });
     let mut sha256sum = Command::new("sha256sum");
-    let sums = process::printed(sha256sum.args(names).current_dir(folder))?;
+    let sums = process::printed(sha256sum.args(packages_in(folder)?).current_dir(folder))?;
     tree::write(&folder.join("SHA256SUMS"), &sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_files_beside_the_packages_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let others = [
+            "nvidia-driver_550_amd64.deb",
+            "longshore-extras_1.0_all.deb",
+            "liblongshore-plugin-acme_1.0_amd64.deb",
+            "longshore_0.1.0_amd64.changes",
+            "archive/longshore_0.0.9_amd64.deb",
+        ];
+        let ours = ["longshore_0.1.0-1_amd64.deb", "liblongshore-dev-0.1.0-1.x86_64.rpm"];
+        for name in others.iter().chain(&ours) {
+            tree::write(&file(name), "").unwrap();
+        }
+        prepare(folder.path()).unwrap();
+        assert!(others.iter().all(|name| file(name).is_file()));
+        assert!(!ours.iter().any(|name| file(name).is_file()));
+    }
 }

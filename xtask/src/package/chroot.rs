@@ -4,7 +4,8 @@
 //! folder, so that the next test of its release begins at once.
 
 use super::target::Architecture;
-use super::tree::{self, files_below};
+use super::tree;
+use crate::files::files_below;
 use crate::{process, root};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub fn test(packages: &Path, releases: &[String]) -> Result<()> {
         println!("== Debian {release}");
         let prepared = prepared(&folder, release)?;
         let system = folder.join(format!("{release}-test"));
-        let _mounted = unpack(&prepared, &system)?;
+        let mounted = unpack(&prepared, &system)?;
         let given = system.join("packages");
         put_crates(&given, &folder.join("vendor"))?;
         for (name, text) in [("common.sh", COMMON), ("use.sh", USE), ("CMakeLists.txt", PROJECT)] {
@@ -43,6 +44,8 @@ pub fn test(packages: &Path, releases: &[String]) -> Result<()> {
             make_old(deb, &given.join("old"), &folder.join("old"))?;
         }
         inside(&system, &["sh", "/packages/use.sh"])?;
+        drop(mounted);
+        remove_system(&system)?;
     }
     Ok(())
 }
@@ -58,10 +61,12 @@ fn debs(packages: &Path) -> Result<Vec<PathBuf>> {
     Ok(debs)
 }
 
-/// Returns the archive of a system with compilers and tools; makes a missing one.
+/// Returns the archive of a system with compilers and tools; makes a missing one, and one that
+/// another version of the script has prepared.
 fn prepared(folder: &Path, release: &str) -> Result<PathBuf> {
     let archive = folder.join(format!("{release}.tar"));
-    if archive.is_file() {
+    let script = folder.join(format!("{release}.sh"));
+    if archive.is_file() && std::fs::read_to_string(&script).is_ok_and(|text| text == PREPARE) {
         return Ok(archive);
     }
     let system = folder.join(format!("{release}-new"));
@@ -79,6 +84,7 @@ fn prepared(folder: &Path, release: &str) -> Result<PathBuf> {
     process::run_quietly(tar.arg("--directory").arg(&system).arg("."))?;
     std::fs::rename(&unfinished, &archive)?;
     remove_system(&system)?;
+    tree::write(&script, PREPARE)?;
     Ok(archive)
 }
 
@@ -115,7 +121,7 @@ fn put_crates(given: &Path, scratch: &Path) -> Result<()> {
     tree::remove(scratch)?;
     let local = |name: &&str| {
         let path = given.join("crates").join(name);
-        format!("{name} = {{ path = {:?} }}\n", path.display().to_string())
+        format!("{name} = {{ path = '{}' }}\n", path.display())
     };
     let manifest = format!(
         "[package]\nname = \"plugin\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\

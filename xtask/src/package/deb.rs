@@ -2,8 +2,9 @@
 
 use super::list::Package;
 use super::toolchain::GLIBC;
-use super::tree::{self, files_below};
+use super::tree;
 use super::{Compression, Parts};
+use crate::files::files_below;
 use crate::{process, root};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Requirements of programs and libraries, read by `readelf`.
 
 use super::toolchain::GLIBC;
-use super::tree::files_below;
+use crate::files::files_below;
 use crate::process::printed;
 use anyhow::{Context, Result, bail};
 use std::path::Path;

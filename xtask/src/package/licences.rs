@@ -1,7 +1,7 @@
 //! Licences of the crates in a package's files.
 
 use crate::process;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -66,6 +66,10 @@ impl Dependencies {
             .collect();
         let nodes: BTreeMap<&str, &Value> =
             nodes.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
+        for name in crates {
+            let is_known = packages.iter().any(|package| package["name"] == **name);
+            ensure!(is_known, "no crate '{name}': see xtask/src/package/list.rs");
+        }
         let is_wanted = |package: &&Value| crates.iter().any(|name| package["name"] == *name);
         let mut open: Vec<&str> = packages
             .iter()

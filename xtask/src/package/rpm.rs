@@ -1,8 +1,9 @@
 //! RPM packages, by `rpmbuild`.
 
 use super::list::Package;
-use super::tree::{self, files_below};
+use super::tree;
 use super::{Compression, Parts};
+use crate::files::files_below;
 use crate::{process, root};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,9 @@ const DEFINITIONS: [&str; 8] = [
     "source_date_epoch_from_changelog 0",
     "_source_filedigest_algorithm 8",
 ];
+
+/// The variable of `rpmbuild` with the folder of the files, whose name may need quotes in a shell.
+const FILES: &str = "LONGSHORE_FILES";
 
 /// Writes the RPM package of the files in `files`, the root of the file system. Changes `files`.
 /// Unfinished files are in `scratch`.
@@ -66,6 +70,7 @@ impl Rpm<'_> {
             build.args(["--define", definition]);
         }
         build.arg(&spec).env("SOURCE_DATE_EPOCH", options.version.time.to_string());
+        build.env(FILES, files);
         process::run_quietly(&mut build)?;
         let (version, architecture) = (&options.version.upstream, architecture.rpm());
         Ok(options.output.join(format!("{name}-{version}-1.{architecture}.rpm")))
@@ -88,9 +93,8 @@ impl Rpm<'_> {
             "Name: {name}\nVersion: {version}\nRelease: 1\nSummary: {summary}\n\
              License: Apache-2.0 WITH LLVM-exception OR MIT\n{relations}AutoReqProv: yes\n\n\
              %description\n{description}\n\n\
-             %install\nmkdir -p %{{buildroot}}\ncp -a '{}/.' %{{buildroot}}\n\n\
-             {scripts}%files\n%defattr(-,root,root,-)\n{listed}",
-            self.files.display()
+             %install\nmkdir -p \"%{{buildroot}}\"\ncp -a \"${FILES}/.\" \"%{{buildroot}}\"\n\n\
+             {scripts}%files\n%defattr(-,root,root,-)\n{listed}"
         ))
     }
 
@@ -104,7 +108,7 @@ impl Rpm<'_> {
                 let own = folder.components().any(|part| {
                     part.as_os_str().to_string_lossy().to_lowercase().contains("longshore")
                         || part.as_os_str() == "LLVMOffload"
-                });
+                }) || folder == Path::new("/usr/include/offload");
                 if own && !folders.contains(&folder.to_owned()) {
                     folders.push(folder.to_owned());
                 }

@@ -2,12 +2,31 @@
 
 use super::list::PACKAGES;
 use super::target::Architecture;
-use super::tree::{self, files_below};
+use super::tree;
+use crate::files::files_below;
 use crate::process::{self, printed};
 use crate::root;
 use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Folders below `/usr` that belong to packages of every system.
+const SHARED: [&str; 14] = [
+    "bin",
+    "include",
+    "lib",
+    "lib64/cmake",
+    "lib64/pkgconfig",
+    "libexec",
+    "share/bash-completion/completions",
+    "share/cmake",
+    "share/doc",
+    "share/fish/vendor_completions.d",
+    "share/licenses",
+    "share/man/man1",
+    "share/pkgconfig",
+    "share/zsh/site-functions",
+];
 
 /// Checks, installs, verifies, uses and removes the RPM packages in `packages`.
 ///
@@ -44,6 +63,12 @@ pub fn test(packages: &Path) -> Result<()> {
     process::run_quietly(rpm(&["--erase", "--nodeps", "--noscripts"]).args(names))?;
     let left = files_below(&system.join("usr"))?;
     ensure!(left.is_empty(), "the removal left {left:?}");
+    let mut find = Command::new("find");
+    let folders = printed(find.arg(system.join("usr")).args(["-type", "d", "-printf", "%P\\n"]))?;
+    let is_shared =
+        |folder: &&str| SHARED.iter().any(|shared| Path::new(shared).starts_with(folder));
+    let own: Vec<_> = folders.lines().filter(|folder| !is_shared(folder)).collect();
+    ensure!(own.is_empty(), "the removal left the folders {own:?}");
     println!("-- nothing is left");
     tree::remove(&system)
 }

@@ -67,10 +67,13 @@ pub(crate) fn prepare(
         (&root(), "/usr/src/longshore"),
         (&cargo_home()?, "/usr/src/cargo"),
     ];
-    let maps = |flag: &str| {
-        let maps = prefixes.iter().map(|(from, to)| format!("{flag}={}={to}", from.display()));
-        maps.collect::<Vec<_>>().join(" ")
+    let maps = |flag: &str| -> Vec<String> {
+        prefixes.iter().map(|(from, to)| format!("{flag}={}={to}", from.display())).collect()
     };
+    // The folders may have blanks in their names.
+    let c_maps = maps("-ffile-prefix-map");
+    let c_flags = shlex::try_join(c_maps.iter().map(String::as_str))?;
+    cargo.env("CC_SHELL_ESCAPED_FLAGS", "1");
     cargo.env("CARGO_TARGET_DIR", target_folder);
     // Build scripts and macros have the same linker in the builds for all architectures. Otherwise
     // each build would make the other's files anew.
@@ -79,11 +82,12 @@ pub(crate) fn prepare(
         cargo.env(architecture.variable("CARGO_TARGET_", "_LINKER"), &compiler);
         cargo.env(architecture.variable("CC_", ""), &compiler);
         cargo.env(architecture.variable("AR_", ""), &archiver);
-        cargo.env(architecture.variable("CFLAGS_", ""), maps("-ffile-prefix-map"));
+        cargo.env(architecture.variable("CFLAGS_", ""), &c_flags);
     }
     // A function that glibc lacks is an error of the build, in shared libraries too.
-    let flags = format!("{} -Clink-arg=-Wl,-z,defs", maps("--remap-path-prefix"));
-    cargo.env("RUSTFLAGS", flags);
+    let mut flags = maps("--remap-path-prefix");
+    flags.push("-Clink-arg=-Wl,-z,defs".to_owned());
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols").env(COMMIT, commit());
     Ok(())
 }
@@ -126,7 +130,9 @@ fn compiler(architecture: Architecture, folder: &Path) -> Result<PathBuf> {
 
 /// Writes a script in which `$zig` is zig, if the file has other contents.
 fn wrapper(file: &Path, script: &str) -> Result<PathBuf> {
-    let text = format!("#!/bin/sh\nzig='{}'\n{script}", zig().display());
+    let zig = zig();
+    let zig = shlex::try_quote(zig.to_str().context("the folder's name is text")?)?;
+    let text = format!("#!/bin/sh\nzig={zig}\n{script}");
     if std::fs::read_to_string(file).is_ok_and(|old| old == text) {
         return Ok(file.to_owned());
     }
@@ -140,7 +146,8 @@ fn wrapper(file: &Path, script: &str) -> Result<PathBuf> {
 }
 
 fn zig_folder() -> PathBuf {
-    root().join("target/zig")
+    // Another version has another folder.
+    root().join("target").join(ZIG.replace("==", "-"))
 }
 
 fn zig() -> PathBuf {

@@ -17,7 +17,7 @@ pub struct Version {
 impl Version {
     /// Returns the version of the checked-out commit, with its time or that of the variable
     /// `SOURCE_DATE_EPOCH`. A commit whose tag is `v` with the version of the workspace is a
-    /// release.
+    /// release, if no file was changed since.
     ///
     /// # Errors
     /// A checkout without commits.
@@ -30,7 +30,7 @@ impl Version {
         let is_release = git(&["tag", "--points-at", "HEAD"])?
             .lines()
             .any(|tag| tag.strip_prefix('v') == Some(version));
-        if is_release {
+        if is_release && git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
             return Ok(Version { upstream: version.to_owned(), time });
         }
         let commit = git(&["log", "-1", "--format=%cd.%h", "--date=format:%Y%m%d", "--abbrev=8"])?;

@@ -6,7 +6,7 @@ export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 # A mirror of Debian unstable may be some weeks behind. The output needs no terminal.
 printf 'Acquire::Check-Valid-Until "false";\nDpkg::Use-Pty "0";\n' >/etc/apt/apt.conf.d/90test
 apt-get -qq update
-for version in 22 21 20 19; do
+for version in 22 21 20 19 16; do
   if apt-cache show "clang-$version" >/dev/null 2>&1; then break; fi
 done
 apt-get -qq install --no-install-recommends \
