@@ -290,7 +290,9 @@ impl ArrayBase {
         self.storage.users.note(core);
         let (to, bytes) = (self.storage.pointer(self.layout.offset), self.layout.bytes() as u64);
         // SAFETY: the library keeps the memory until the fill is done.
-        py.detach(|| unsafe { core.queue().fill(to, pattern, bytes) }).raise(py)
+        py.detach(|| unsafe { core.queue().fill(to, pattern, bytes) }).raise(py)?;
+        self.storage.users.note(core);
+        Ok(())
     }
 
     /// Fills an array without gaps whose memory the program may access.
@@ -341,7 +343,10 @@ impl ArrayBase {
         let (to, from) = (self.storage.pointer(self.layout.offset), source.pointer);
         let from = longshore::DevicePointer(from);
         // SAFETY: the library keeps the memory until the copy is done.
-        py.detach(|| unsafe { queue.queue().copy(to, from, bytes as u64) }).raise(py)
+        py.detach(|| unsafe { queue.queue().copy(to, from, bytes as u64) }).raise(py)?;
+        self.storage.users.note(queue);
+        source.storage.users.note(queue);
+        Ok(())
     }
 
     pub(crate) fn with_layout<'py>(

@@ -251,16 +251,24 @@ fn layout_of(tensor: &Tensor) -> PyResult<(&'static Element, Layout)> {
         );
         return Err(PyBufferError::new_err(message));
     };
+    let dimensions = usize::try_from(tensor.dimensions).map_err(|_| {
+        PyBufferError::new_err(format!("a tensor with {} dimensions", tensor.dimensions))
+    })?;
     let list = |values: *mut i64| -> Dimensions {
         // SAFETY: a list of the tensor has a value for each dimension.
-        unsafe { std::slice::from_raw_parts(values, tensor.dimensions as usize) }.into()
+        unsafe { std::slice::from_raw_parts(values, dimensions) }.into()
     };
-    if tensor.dimensions == 0 {
+    if dimensions == 0 {
         return Ok((element, Layout::contiguous(Dimensions::new(), bytes)?));
     }
     let mut layout = Layout::contiguous(list(tensor.shape), bytes)?;
     if !tensor.strides.is_null() {
-        layout.strides = list(tensor.strides).iter().map(|stride| stride * bytes as i64).collect();
+        let strides = list(tensor.strides);
+        let in_bytes = strides.iter().map(|stride| stride.checked_mul(bytes as i64));
+        layout.strides = in_bytes.collect::<Option<_>>().ok_or_else(|| {
+            let strides = strides.as_slice();
+            PyBufferError::new_err(format!("a tensor with strides {strides:?}, beyond 2^63 bytes"))
+        })?;
     }
     Ok((element, layout))
 }

@@ -1,6 +1,7 @@
 //! Kernels, and their launches.
 
 use crate::arguments::{self, Declared, Slot, Values};
+use crate::array::ArrayBase;
 use crate::errors::Raise;
 use crate::numbers;
 use crate::process::{self, Held};
@@ -25,6 +26,15 @@ pub(crate) struct KernelCore {
     declared: Option<Box<[Declared]>>,
     /// Whether a launch was done: the first one may link or compile code.
     is_warm: AtomicBool,
+}
+
+/// The way of a launch.
+#[derive(Clone, Copy, PartialEq)]
+enum Launched {
+    /// No other thread of Python ran meanwhile.
+    AtOnce,
+    /// Other threads of Python may have run meanwhile.
+    AmongOthers,
 }
 
 /// Groups, work-items of a group, and bytes of shared memory.
@@ -145,15 +155,22 @@ impl Launcher {
         }
         let mut values = Values::default();
         let items: SmallVec<[Bound<'_, PyAny>; 16]> = arguments.iter().collect();
+        let mut arrays: SmallVec<[&ArrayBase; 16]> = SmallVec::new();
         for (index, item) in items.iter().enumerate() {
             let declared = core.declared.as_ref().map(|declared| &declared[index]);
             let slot = Slot { kernel: core.kernel.name(), index, declared };
-            if let Some(array) = arguments::push(&mut values, slot, item, device)? {
-                array.storage.users.note(queue);
-            }
+            arrays.extend(arguments::push(&mut values, slot, item, device)?);
         }
-        core.program.users.note(queue);
-        core.launch(py, queue, self.grid, &values, wait)
+        let note_all = || {
+            arrays.iter().for_each(|array| array.storage.users.note(queue));
+            core.program.users.note(queue);
+        };
+        note_all();
+        let launched = core.launch(py, queue, self.grid, &values, wait)?;
+        if launched == Launched::AmongOthers {
+            note_all();
+        }
+        Ok(())
     }
 
     fn __repr__(&self) -> String {
@@ -172,7 +189,7 @@ impl KernelCore {
         grid: Grid,
         values: &Values,
         wait: bool,
-    ) -> PyResult<()> {
+    ) -> PyResult<Launched> {
         let launch = || {
             values.with(|pointers, sizes, types| {
                 // SAFETY: each pointer is that of a value of its size. The program vouches for the
@@ -191,14 +208,14 @@ impl KernelCore {
         let is_brief =
             self.program.device.is_host_accessible && !wait && self.is_warm.load(Ordering::Relaxed);
         if is_brief {
-            return launch().raise(py);
+            return launch().raise(py).map(|()| Launched::AtOnce);
         }
         if wait && !py.detach(|| queue.queue().is_idle()).raise(py)? {
             wait::for_queue(py, queue)?;
         }
         py.detach(launch).raise(py)?;
         self.is_warm.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(Launched::AmongOthers)
     }
 }
 

@@ -172,7 +172,9 @@ impl Layout {
     /// # Errors
     /// `ValueError` for another number of elements, and for elements with gaps.
     pub(crate) fn reshaped(&self, mut shape: Dimensions) -> PyResult<Layout> {
-        let known: i64 = shape.iter().filter(|count| **count != -1).product();
+        let mut known = shape.iter().filter(|count| **count != -1);
+        // `contiguous` refuses a product beyond 64 bits.
+        let known = known.try_fold(1i64, |product, count| product.checked_mul(*count)).unwrap_or(0);
         if let Some(open) = shape.iter_mut().find(|count| **count == -1)
             && known > 0
         {

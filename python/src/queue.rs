@@ -32,6 +32,16 @@ fn limit(seconds: Option<f64>) -> PyResult<Option<Duration>> {
 pub(crate) struct Queue {
     pub(crate) core: Arc<QueueCore>,
     pub(crate) device: Arc<OpenDevice>,
+    /// Whether it is the queue of calls that name none, which lives as long as the device is open.
+    is_default: bool,
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if !self.is_default {
+            self.core.leave();
+        }
+    }
 }
 
 #[pymethods]
@@ -40,14 +50,14 @@ impl Device {
     #[getter]
     fn default_queue(&self, py: Python<'_>) -> PyResult<Queue> {
         let device = Arc::clone(self.open(py)?);
-        Ok(Queue { core: device.default_queue(py)?, device })
+        Ok(Queue { core: device.default_queue(py)?, device, is_default: true })
     }
 
     /// Creates a queue.
     fn queue(&self, py: Python<'_>) -> PyResult<Queue> {
         let device = Arc::clone(self.open(py)?);
         let core = device.new_queue().raise(py)?;
-        Ok(Queue { core, device })
+        Ok(Queue { core, device, is_default: false })
     }
 }
 

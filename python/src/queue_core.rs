@@ -11,11 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct QueueCore {
     queue: Held<longshore::Queue>,
     is_closed: AtomicBool,
+    /// Whether the program has dropped its only object for the queue.
+    is_left: AtomicBool,
 }
 
 impl QueueCore {
     pub(crate) fn new(queue: longshore::Queue) -> Arc<QueueCore> {
-        Arc::new(QueueCore { queue: Held::new(queue), is_closed: AtomicBool::new(false) })
+        Arc::new(QueueCore {
+            queue: Held::new(queue),
+            is_closed: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn queue(&self) -> &longshore::Queue {
@@ -24,6 +30,21 @@ impl QueueCore {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether all queued work is done, also if it failed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_idle().unwrap_or(true)
+    }
+
+    /// Returns whether the queue can get no more work.
+    pub(crate) fn is_former(&self) -> bool {
+        self.is_closed() || self.is_left.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the program has dropped its only object for the queue.
+    pub(crate) fn leave(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
     }
 
     /// Refuses later work.

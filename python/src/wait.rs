@@ -57,40 +57,52 @@ fn handles_signals() -> bool {
 
 /// The queues whose work uses an object.
 #[derive(Default)]
-pub(crate) struct Users(Mutex<SmallVec<[Arc<QueueCore>; 2]>>);
+pub(crate) struct Users(Mutex<Queues>);
+
+type Queues = SmallVec<[Arc<QueueCore>; 2]>;
 
 impl Users {
-    /// Notes that work of a queue uses the object.
+    /// Notes that work of a queue uses the object. A launch that lets other threads run notes its
+    /// queue again behind the launch, as a wait of another thread may have removed an idle queue.
     #[inline]
     pub(crate) fn note(&self, queue: &Arc<QueueCore>) {
         let mut users = self.0.lock();
         if !users.iter().any(|user| Arc::ptr_eq(user, queue)) {
+            // Else an object that lives long would keep each queue that ever used it.
+            let former = take(&mut users, |user| user.is_former() && user.is_idle());
             users.push(Arc::clone(queue));
+            // The drop of a queue can take time, so the lock is free again.
+            drop(users);
+            drop(former);
         }
     }
 
-    /// Waits for the work of all users.
+    /// Waits for the work that all users have now.
     ///
     /// # Errors
-    /// As for [`for_queue`]. The remaining users are still noted.
+    /// As for [`for_queue`]. All users are still noted then.
     pub(crate) fn wait(&self, py: Python<'_>) -> PyResult<()> {
         process::check(py)?;
-        loop {
-            let Some(last) = self.0.lock().last().cloned() else { return Ok(()) };
-            for_queue(py, &last)?;
-            let mut users = self.0.lock();
-            // Another thread may have queued work since.
-            let is_idle = last.queue().is_idle().unwrap_or(true);
-            users.retain(|user| !(is_idle && Arc::ptr_eq(user, &last)));
-            drop(users);
-            if !is_idle {
-                return Ok(());
-            }
-        }
+        let waited = self.0.lock().clone();
+        waited.iter().try_for_each(|user| for_queue(py, user))?;
+        // Another thread may have queued work since.
+        let is_done = |user: &Arc<QueueCore>| {
+            waited.iter().any(|one| Arc::ptr_eq(one, user)) && user.is_idle()
+        };
+        let done = take(&mut self.0.lock(), is_done);
+        drop(done);
+        Ok(())
     }
 
     /// Returns whether work of a noted queue may still use the object.
     pub(crate) fn are_busy(&self) -> bool {
-        self.0.lock().iter().any(|user| !user.queue().is_idle().unwrap_or(true))
+        self.0.lock().iter().any(|user| !user.is_idle())
     }
+}
+
+/// Takes some queues out of a list.
+fn take(queues: &mut Queues, is_taken: impl Fn(&Arc<QueueCore>) -> bool) -> Queues {
+    let (taken, left) = queues.drain(..).partition(is_taken);
+    *queues = left;
+    taken
 }

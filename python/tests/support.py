@@ -36,6 +36,10 @@ LONGSHORE_KERNEL(await, (volatile uint32_t *flag, float *out)) {
   out[0] += 1;
 }
 
+LONGSHORE_KERNEL(hold, (uint32_t rounds, volatile uint32_t *flag)) {
+  for (uint32_t i = 0; i < rounds; i++) (void)*flag;
+}
+
 LONGSHORE_KERNEL(shape, (uint32_t *out)) {
   uint64_t i = longshore_global_id(0);
   uint64_t j = longshore_global_id(1);

@@ -141,6 +141,52 @@ class Life(Case):
         self.assertEqual(out.tolist(), [1.0])
         del view
 
+    def test_a_read_waits_for_a_slow_queue_beside_a_busy_one(self):
+        flag, out = self.device.zeros(1, "uint32"), self.device.zeros(1)
+        view = memoryview(flag)
+        slow, busy = self.device.queue(), self.device.queue()
+        self.kernel("await")(flag, out, queue=slow)
+        stop = threading.Event()
+
+        def keep_busy():
+            # The last user of `flag`, which is never idle for long.
+            while not stop.is_set():
+                self.kernel("hold")(1000, flag, queue=busy)
+
+        worker = threading.Thread(target=keep_busy)
+        worker.start()
+        timer = threading.Timer(0.2, lambda: view.__setitem__(0, 1))
+        try:
+            time.sleep(0.05)
+            timer.start()
+            for _ in range(20):
+                flag.tobytes()
+                self.assertEqual(view[0], 1)
+        finally:
+            stop.set()
+            worker.join()
+            timer.join()
+        busy.synchronize()
+        self.assertEqual(out.tolist(), [1.0])
+        del view
+
+    def test_queues_that_come_and_go_leave_nothing_behind(self):
+        x, y = self.device.full(64, 1), self.device.zeros(64)
+        saxpy = self.program["saxpy"][1, 64]
+
+        def live(count):
+            for _ in range(count):
+                queue = self.device.queue()
+                saxpy(64, 1, x, y, queue=queue)
+                queue.synchronize()
+
+        live(2000)
+        before = resources()
+        live(10000)
+        after = resources()
+        self.assertLess(after[0] - before[0], 1 << 20)
+        self.assertEqual(after[1], before[1])
+
     def test_other_threads_run_while_a_program_is_dropped(self):
         flag, out = self.device.zeros(1, "uint32"), self.device.zeros(1)
         view = memoryview(flag)
