@@ -38,7 +38,7 @@ pub(crate) fn in_slices(
     }
 }
 
-/// Waits for a queue without limit. A thread that handles no signals waits without polling.
+/// Waits for the queued work of a queue without limit. A thread that handles no signals waits without polling.
 ///
 /// # Errors
 /// As for [`in_slices`].
@@ -47,7 +47,12 @@ pub(crate) fn for_queue(py: Python<'_>, queue: &QueueCore) -> PyResult<()> {
     if !handles_signals() {
         return py.detach(|| queue.queue().synchronize()).raise(py);
     }
-    in_slices(py, None, |slice| queue.queue().synchronize_for(slice)).map(drop)
+    if in_slices(py, Some(SLICE), |slice| queue.queue().synchronize_for(slice))? {
+        return Ok(());
+    }
+    // Other threads may queue work without end. This waits for the work of now.
+    let event = queue.queue().record().raise(py)?;
+    in_slices(py, None, |slice| event.synchronize_for(slice)).map(drop)
 }
 
 /// Returns whether this thread is the main thread of the process, in which signals are handled.

@@ -142,33 +142,30 @@ class Life(Case):
         del view
 
     def test_a_read_waits_for_a_slow_queue_beside_a_busy_one(self):
-        flag, out = self.device.zeros(1, "uint32"), self.device.zeros(1)
-        view = memoryview(flag)
-        slow, busy = self.device.queue(), self.device.queue()
-        self.kernel("await")(flag, out, queue=slow)
-        stop = threading.Event()
+        hold = self.kernel("hold")
+        for _ in range(10):
+            flag, out = self.device.zeros(1, "uint32"), self.device.zeros(1)
+            view = memoryview(flag)
+            slow, busy = self.device.queue(), self.device.queue()
+            self.kernel("await")(flag, out, queue=slow)
+            stop = threading.Event()
 
-        def keep_busy():
-            # The last user of `flag`, which is never idle for long.
-            while not stop.is_set():
-                self.kernel("hold")(1000, flag, queue=busy)
+            def keep_busy():
+                while not stop.is_set():
+                    hold(1, flag, queue=busy)
 
-        worker = threading.Thread(target=keep_busy)
-        worker.start()
-        timer = threading.Timer(0.2, lambda: view.__setitem__(0, 1))
-        try:
-            time.sleep(0.05)
-            timer.start()
-            for _ in range(20):
-                flag.tobytes()
-                self.assertEqual(view[0], 1)
-        finally:
+            workers = [threading.Thread(target=keep_busy) for _ in range(3)]
+            timer = threading.Timer(0.05, lambda: view.__setitem__(0, 1))
+            for thread in [*workers, timer]:
+                thread.start()
+            flag.tobytes()
+            seen = view[0]
             stop.set()
-            worker.join()
-            timer.join()
-        busy.synchronize()
-        self.assertEqual(out.tolist(), [1.0])
-        del view
+            for thread in [*workers, timer]:
+                thread.join()
+            self.assertEqual(seen, 1)
+            self.assertEqual(out.tolist(), [1.0])
+            del view
 
     def test_queues_that_come_and_go_leave_nothing_behind(self):
         x, y = self.device.full(64, 1), self.device.zeros(64)
