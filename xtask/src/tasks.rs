@@ -119,7 +119,7 @@ enum Task {
         #[arg(long)]
         packages: Option<PathBuf>,
         /// Releases of Debian.
-        #[arg(default_values = ["bookworm", "trixie", "sid"])]
+        #[arg(default_values = ["bullseye", "bookworm", "trixie", "sid"])]
         releases: Vec<String>,
     },
     /// Measures errors of mathematical functions for kernels, in units in the last place.

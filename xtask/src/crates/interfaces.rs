@@ -17,13 +17,15 @@ pub(super) fn document() -> Result<()> {
     process::run(doc.args(packages).arg("--target-dir").arg(folder))
 }
 
-/// Compares the interfaces with the last tag, `vN.N.N`. Without such a tag there is
-/// nothing to compare.
+/// Compares the interfaces with the last tag before this commit, `vN.N.N`. Without such a tag there
+/// is nothing to compare.
 ///
 /// # Errors
 /// A change that the version does not allow; a tool that cannot be installed.
 pub(super) fn compare() -> Result<()> {
-    let tag = process::said("git", &["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]);
+    // The commit before, as a release has its own tag.
+    let before = ["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"];
+    let tag = process::said("git", &before);
     // The fallback of a failed command.
     if !tag.starts_with('v') {
         println!("there is no tag yet: the interfaces were compared with no release");
