@@ -5,7 +5,7 @@ use super::promises::{OPENING, Step, step_to_a_device};
 use super::{Behaviour, Outcome, behaviours};
 use crate::amount;
 use crate::fixtures::Fixtures;
-use longshore::{Candidate, DeviceEntry, DeviceFacts, Environment, Host, Result};
+use longshore::{Candidate, DeviceEntry, DeviceFacts, Environment, Host, HostBuilder, Result};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -126,7 +126,7 @@ impl Setup {
     /// # Errors
     /// Errors of [`Host::new`].
     pub fn devices(&self) -> Result<Vec<DeviceName>> {
-        let host = self.host(self.environment.clone(), self.devices.as_deref())?;
+        let host = self.selected_host()?;
         Ok(host.devices().iter().map(|entry| DeviceName::new(entry.facts())).collect())
     }
 
@@ -136,7 +136,7 @@ impl Setup {
     /// # Errors
     /// Errors of [`Host::new`].
     pub fn why_no_device(&self) -> Result<(String, Option<Step>)> {
-        let host = self.host(self.environment.clone(), self.devices.as_deref())?;
+        let host = self.selected_host()?;
         let named = |candidate: &&Candidate| match &self.plugins[..] {
             [] => false,
             [plugin, ..] => candidate.path.file_name() == plugin.file_name(),
@@ -164,7 +164,7 @@ impl Setup {
         open: bool,
         read: impl FnOnce(&Candidate, &DeviceEntry, Vec<&'static str>) -> T,
     ) -> Result<T> {
-        let host = self.host(self.environment.clone(), None)?;
+        let host = self.host_of(device, self.environment.clone())?;
         let missing = || {
             let message = format!("{} has disappeared", device.name);
             longshore::Error::new(longshore::ErrorCode::NotFound, message)
@@ -250,18 +250,36 @@ impl Setup {
         })?;
         let profile = profiles.path().join("profile.profraw");
         let environment = self.environment.clone().with("LONGSHORE_PROFILE_FILE", &profile);
-        // The host has all devices, because a behaviour may need a second one of the platform.
-        let host = self.host(environment.clone(), None)?;
+        let host = self.host_of(device, environment.clone())?;
         Context::open(host, environment, device, self.fixtures.clone(), profiles)
     }
 
-    fn host(&self, environment: Environment, devices: Option<&str>) -> Result<Host> {
+    /// Creates the host of [`Setup::devices`].
+    fn selected_host(&self) -> Result<Host> {
+        let mut builder = self.builder(self.environment.clone());
+        if let Some(backends) = &self.backends {
+            builder = builder.with_backends(backends);
+        }
+        if let Some(devices) = &self.devices {
+            builder = builder.with_devices(devices);
+        }
+        builder.build()
+    }
+
+    /// Creates a host for a behaviour. It has all devices of the platform, because a behaviour may
+    /// need a second one, and loads no other plugin, whose faults would fail the behaviour.
+    fn host_of(&self, device: &DeviceName, mut environment: Environment) -> Result<Host> {
+        if let Some(selection) = environment.devices() {
+            // A term without a device would be an error.
+            environment.set("LONGSHORE_DEVICES", terms_of(&selection, &device.backend));
+        }
+        self.builder(environment).with_backends(&device.backend).build()
+    }
+
+    fn builder(&self, environment: Environment) -> HostBuilder {
         let mut builder = Host::builder().with_environment(environment);
         for plugin in &self.plugins {
             builder = builder.with_plugin(plugin);
-        }
-        if let Some(backends) = &self.backends {
-            builder = builder.with_backends(backends);
         }
         if let Some(isolated) = &self.isolated {
             builder = builder.with_isolated_backends("all").with_executor(&isolated.executor);
@@ -269,10 +287,7 @@ impl Setup {
                 builder = builder.with_isolate_shared_memory(false);
             }
         }
-        if let Some(devices) = devices {
-            builder = builder.with_devices(devices);
-        }
-        builder.build()
+        builder
     }
 }
 
@@ -323,8 +338,31 @@ impl Report {
     }
 }
 
+/// Returns the terms of a selection of devices that are about a backend.
+fn terms_of(selection: &str, backend: &str) -> String {
+    let is_about = |term: &&str| {
+        let term = term.trim();
+        let named = term.strip_prefix('!').unwrap_or(term).split(':').next().unwrap_or_default();
+        named.trim().eq_ignore_ascii_case(backend)
+    };
+    selection.split(';').filter(is_about).collect::<Vec<_>>().join(";")
+}
+
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("it panicked: {}", text.unwrap_or("with a value that is not text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_keeps_its_terms_about_a_backend() {
+        let selection = "cuda:0,2; !Vulkan : *llvmpipe*;vulkan:*;vulkan2:0";
+        assert_eq!(terms_of(selection, "vulkan"), " !Vulkan : *llvmpipe*;vulkan:*");
+        assert_eq!(terms_of(selection, "cuda"), "cuda:0,2");
+        assert_eq!(terms_of(selection, "host"), "");
+    }
 }
