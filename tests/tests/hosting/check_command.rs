@@ -112,6 +112,61 @@ fn a_file_with_another_name_is_refused_and_no_other_device_is_checked() {
 }
 
 #[test]
+fn a_behaviour_does_not_fail_by_another_plugin_that_dies() {
+    let (world, deadly) = (World::new(), World::new());
+    world.add_faulty("faulty");
+    deadly.add_faulty("deadly");
+    deadly.set_fault("entry", 1, "abort");
+    for device in [&[][..], &["--device", "faulty:0"]] {
+        let mut check = check(&world, &["--isolated", "basics: "]);
+        check.args(device).env("LONGSHORE_PLUGIN_PATH", deadly.path());
+        let output = check.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{device:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_selection_with_devices_of_other_plugins_holds_for_behaviours_too() {
+    let world = World::new();
+    for backend in ["one", "two"] {
+        world.add_sample(backend, &[]);
+    }
+    let mut check = Command::new(check_command());
+    check.arg("--plugin").arg(world.path()).arg("basics: a device opens");
+    check.env_remove("LONGSHORE_BACKEND").env("LONGSHORE_DEVICES", "two:0;one:0");
+    let output = check.output().unwrap();
+    assert_eq!(checked_backends(&output), ["two", "one"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn devices_of_the_plugins_in_a_named_folder_alone_are_checked() {
+    let (world, other) = (World::new(), World::new());
+    for backend in ["one", "two"] {
+        world.add_sample(backend, &[]);
+    }
+    other.add_sample("other", &[]);
+    let check = |folder: &Path| {
+        let mut check = Command::new(check_command());
+        check.arg("--plugin").arg(folder).arg("basics: a device opens");
+        check.env_remove("LONGSHORE_BACKEND").env_remove("LONGSHORE_DEVICES");
+        check.env("LONGSHORE_PLUGIN_PATH", other.path()).output().unwrap()
+    };
+    let output = check(world.path());
+    assert_eq!(checked_backends(&output), ["one", "two"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = check(World::new().path());
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has no plugin"), "{output:?}");
+}
+
+/// Returns the backends of the checked devices, in order.
+fn checked_backends(output: &Output) -> Vec<String> {
+    let lines = lines(output).into_iter().filter(|line| line.starts_with(|c| c != ' '));
+    lines.map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
 fn a_report_is_written_whether_checks_fail_or_not_and_is_verified() {
     let world = World::new();
     let plugin = world.add_faulty("faulty");

@@ -3,14 +3,15 @@
 mod isolated;
 mod print;
 mod report;
+mod setup;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use longshore::{Error, ErrorCode};
-use longshore_conformance::{Behaviour, DeviceName, Filter, Fixtures, Outcome, Setup, behaviours};
+use longshore_conformance::{Behaviour, DeviceName, Filter, Outcome, Setup, behaviours};
 use longshore_plugin_api::printable;
 use print::{DeviceReport, unless_unread};
 use report::ReportFile;
+use setup::setup;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,9 +32,9 @@ struct Options {
     /// Devices to check, such as "cuda:0" or "vulkan:*llvmpipe*"; by default all
     #[arg(long, value_name = "SELECTION")]
     device: Option<String>,
-    /// Plugin to search before all others; without --device, only the devices of such plugins are
-    /// checked
-    #[arg(long, value_name = "FILE")]
+    /// Plugin, or folder of plugins, to search before all others; only the devices of such plugins
+    /// are checked
+    #[arg(long, value_name = "PATH")]
     plugin: Vec<PathBuf>,
     /// Images for your device, named after their purpose: basic.*, clash.*, life.*, failing.*
     #[arg(long, value_name = "FOLDER")]
@@ -109,34 +110,6 @@ fn list(filter: &Filter) -> io::Result<()> {
     Ok(())
 }
 
-fn setup(options: &Options) -> longshore::Result<Setup> {
-    let mut setup = Setup::new();
-    if let Some(folder) = &options.fixtures {
-        setup = setup.with_fixtures(Fixtures::built_in().with_folder(folder)?);
-    }
-    for plugin in &options.plugin {
-        if !plugin.exists() {
-            let message = format!("no such plugin: '{}'", plugin.display());
-            return Err(Error::new(ErrorCode::NotFound, message));
-        }
-        // The host would skip the file, and the suite would pass on other devices.
-        if plugin.is_file() && backend_of(plugin).is_none() {
-            let message = format!(
-                "'{}' is no plugin by its name, expected 'liblongshore_plugin_<backend>.so'",
-                plugin.display()
-            );
-            return Err(Error::new(ErrorCode::InvalidValue, message));
-        }
-        setup = setup.with_plugin(plugin);
-    }
-    let backends: Vec<_> = options.plugin.iter().filter_map(|path| backend_of(path)).collect();
-    Ok(match &options.device {
-        Some(selection) => setup.with_devices(selection),
-        None if backends.is_empty() => setup,
-        None => setup.with_backends(backends.join(",")),
-    })
-}
-
 fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter, options: &Options) -> ExitCode {
     let file = options.report.as_deref();
     let mut report = match file.map(|file| ReportFile::begin(setup, devices, file)).transpose() {
@@ -206,9 +179,4 @@ fn no_device(setup: &Setup) -> ExitCode {
         Err(error) => eprintln!("no device to check: {error}"),
     }
     ExitCode::from(NO_DEVICE)
-}
-
-/// Returns the name of the backend in the file name of a plugin.
-fn backend_of(plugin: &Path) -> Option<&str> {
-    plugin.file_name()?.to_str()?.strip_prefix("liblongshore_plugin_")?.strip_suffix(".so")
 }
