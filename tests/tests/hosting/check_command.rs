@@ -107,8 +107,30 @@ fn a_file_with_another_name_is_refused_and_no_other_device_is_checked() {
     std::fs::write(&file, "").unwrap();
     let output = Command::new(check_command()).arg("--plugin").arg(&file).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0), "{said}");
-    assert!(said.contains("is no plugin by its name"), "{said}");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+    assert!(said.starts_with("error: ") && said.contains("is no plugin by its name"), "{said}");
+}
+
+#[test]
+fn a_malformed_selection_and_a_missing_folder_are_bad_usage() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    for (options, variables, expected) in [
+        (&["--device", "!"][..], &[][..], "device term '!'"),
+        (&["--device", "host:[a"], &[], "bad pattern"),
+        (&["--fixtures", "/missing"], &[], "cannot read the images in '/missing'"),
+        (&[], &[("LONGSHORE_DEVICES", ":::")], "device term ':::'"),
+        (&[], &[("LONGSHORE_BACKEND", "a,,b")], "is no backend's name"),
+    ] {
+        let output = check(&world, options).envs(variables.iter().copied()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("error: ") && said.contains(expected), "{options:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+    }
+    let output = check(&world, &["--device", "faulty:7"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("no device to check: no device matches 'faulty:7'"), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
 }
 
 #[test]

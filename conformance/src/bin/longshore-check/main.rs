@@ -1,11 +1,13 @@
 //! The command that runs the conformance suite on devices of this machine, for authors of plugins.
 
+mod failure;
 mod isolated;
 mod print;
 mod report;
 mod setup;
 
 use clap::Parser;
+use failure::{Exit, Failure};
 use indicatif::{ProgressBar, ProgressStyle};
 use longshore_conformance::{Behaviour, DeviceName, Filter, Outcome, Setup, behaviours};
 use longshore_plugin_api::printable;
@@ -13,13 +15,8 @@ use print::{DeviceReport, unless_unread};
 use report::ReportFile;
 use setup::setup;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-
-const UNWRITTEN: u8 = 1;
-const USAGE: u8 = 2;
-const NO_DEVICE: u8 = 3;
-const FAILED: u8 = 4;
 
 /// Checks that devices behave as Longshore's plugin interface promises.
 ///
@@ -63,43 +60,35 @@ struct Options {
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::new().filter("LONGSHORE_LOG")).init();
-    let options = Options::parse();
+    execute(&Options::parse()).unwrap_or_else(|failure| failure.report())
+}
+
+fn execute(options: &Options) -> Result<ExitCode, Failure> {
     let filter = Filter::any_of(options.filter.iter().cloned());
     if options.list {
         unless_unread(list(&filter));
-        return ExitCode::SUCCESS;
+        return Ok(ExitCode::SUCCESS);
     }
     if let Some(report) = &options.verify {
-        return report::verify(report, &options.plugin);
+        report::verify(report, &options.plugin)?;
+        return Ok(ExitCode::SUCCESS);
     }
     if behaviours().all(|behaviour| !filter.admits(behaviour)) {
-        eprintln!("error: no behaviour contains one of these texts; --list prints all behaviours");
-        return ExitCode::from(USAGE);
+        let message = "no behaviour contains one of these texts; --list prints all behaviours";
+        return Err(Failure::new(Exit::Usage, message));
     }
+    let setup = setup(options)?;
     if let (Some(behaviour), Some(outcome)) = (&options.behaviour, &options.outcome) {
-        return serve(&options, behaviour, outcome);
+        let device = options.device.as_deref().unwrap_or_default();
+        let served = isolated::serve(&setup, device, behaviour, outcome);
+        served.map_err(|error| Failure::new(Exit::Usage, error))?;
+        return Ok(ExitCode::SUCCESS);
     }
-    match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
-        Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter, &options),
-        Ok((_, setup)) => no_device(&setup),
-        Err(error) => {
-            eprintln!("no device to check: {error}");
-            ExitCode::from(NO_DEVICE)
-        }
+    let devices = setup.devices()?;
+    if devices.is_empty() {
+        return Ok(no_device(&setup));
     }
-}
-
-/// Runs in the process of one behaviour.
-fn serve(options: &Options, behaviour: &str, outcome: &Path) -> ExitCode {
-    let device = options.device.as_deref().unwrap_or_default();
-    let served = setup(options).map_err(io::Error::other);
-    match served.and_then(|setup| isolated::serve(&setup, device, behaviour, outcome)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(USAGE)
-        }
-    }
+    check(&setup, &devices, &filter, options)
 }
 
 fn list(filter: &Filter) -> io::Result<()> {
@@ -110,15 +99,14 @@ fn list(filter: &Filter) -> io::Result<()> {
     Ok(())
 }
 
-fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter, options: &Options) -> ExitCode {
+fn check(
+    setup: &Setup,
+    devices: &[DeviceName],
+    filter: &Filter,
+    options: &Options,
+) -> Result<ExitCode, Failure> {
     let file = options.report.as_deref();
-    let mut report = match file.map(|file| ReportFile::begin(setup, devices, file)).transpose() {
-        Ok(report) => report,
-        Err(message) => {
-            eprintln!("error: {message}");
-            return ExitCode::from(USAGE);
-        }
-    };
+    let mut report = file.map(|file| ReportFile::begin(setup, devices, file)).transpose()?;
     let mut failed = 0;
     for device in devices {
         let results = check_device(setup, device, filter, options);
@@ -127,13 +115,10 @@ fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter, options: &Optio
             report.add(device, results);
         }
     }
-    if let Some(report) = report
-        && let Err(message) = report.write(setup, options)
-    {
-        eprintln!("error: {message}");
-        return ExitCode::from(UNWRITTEN);
+    if let Some(report) = report {
+        report.write(setup, options)?;
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { Exit::Failed.into() })
 }
 
 /// Checks a device, prints and returns the outcomes.
@@ -178,5 +163,5 @@ fn no_device(setup: &Setup) -> ExitCode {
         }
         Err(error) => eprintln!("no device to check: {error}"),
     }
-    ExitCode::from(NO_DEVICE)
+    Exit::NoDevice.into()
 }

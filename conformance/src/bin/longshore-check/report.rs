@@ -1,12 +1,12 @@
 //! The file of `--report`, and `--verify`.
 
-use crate::{FAILED, Options, USAGE};
+use crate::Options;
+use crate::failure::{Exit, Failure};
 use longshore_conformance::certificate::{self, Certificate, FileHash, Unverified};
 use longshore_conformance::{Behaviour, DeviceName, Outcome, Setup, endings};
 use longshore_plugin_api::printable;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// A report that is written at the end of the run.
 pub(super) struct ReportFile {
@@ -23,19 +23,21 @@ impl ReportFile {
         setup: &Setup,
         devices: &[DeviceName],
         file: &Path,
-    ) -> Result<ReportFile, String> {
+    ) -> Result<ReportFile, Failure> {
+        let unusable = |message| Failure::new(Exit::Usage, message);
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         if folder.is_some_and(|folder| !folder.is_dir()) || file.is_dir() {
-            return Err(format!("the report cannot be written to '{}'", file.display()));
+            let message = format!("the report cannot be written to '{}'", file.display());
+            return Err(unusable(message));
         }
         let backend = &devices[0].backend;
         if devices.iter().any(|device| device.backend != *backend) {
-            return Err("a report is on one plugin: name it by --plugin".to_owned());
+            return Err(unusable("a report is on one plugin: name it by --plugin".to_owned()));
         }
         let plugin = setup.with_subject(&devices[0], false, |plugin, _, _| plugin.path.clone());
-        let plugin = plugin.map_err(|error| error.to_string())?;
+        let plugin = plugin.map_err(|error| unusable(error.to_string()))?;
         let hash = FileHash::read(&plugin).map_err(|error| {
-            format!("the plugin '{}' cannot be read: {error}", plugin.display())
+            unusable(format!("the plugin '{}' cannot be read: {error}", plugin.display()))
         })?;
         Ok(ReportFile { file: file.to_owned(), hash, results: Vec::new() })
     }
@@ -46,7 +48,8 @@ impl ReportFile {
     }
 
     /// Writes the file.
-    pub(super) fn write(self, setup: &Setup, options: &Options) -> Result<(), String> {
+    pub(super) fn write(self, setup: &Setup, options: &Options) -> Result<(), Failure> {
+        let unwritten = |message| Failure::new(Exit::Unwritten, message);
         let mut certificate: Option<Certificate> = None;
         for (device, results) in &self.results {
             let died = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Failed(what) if what.starts_with(endings::DIED));
@@ -59,44 +62,38 @@ impl ReportFile {
                 });
                 certificate.add(entry, &images, results);
             });
-            added.map_err(|error| format!("{}: {error}", device.name))?;
+            added.map_err(|error| unwritten(format!("{}: {error}", device.name)))?;
         }
-        let certificate = certificate.ok_or("there is no device")?;
+        let certificate = certificate.ok_or_else(|| unwritten("there is no device".to_owned()))?;
         let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
         certificate.write(&self.file, epoch.as_deref()).map_err(|error| {
-            format!("the report cannot be written to '{}': {error}", self.file.display())
+            unwritten(format!("the report cannot be written to '{}': {error}", self.file.display()))
         })
     }
 }
 
-/// Verifies a report, and prints the reason or the contents in one line.
-pub(super) fn verify(report: &Path, plugins: &[PathBuf]) -> ExitCode {
+/// Verifies a report, and prints its contents in one line.
+pub(super) fn verify(report: &Path, plugins: &[PathBuf]) -> Result<(), Failure> {
     let plugin = match plugins {
         [] => None,
         [plugin] => Some(&**plugin),
         _ => {
-            eprintln!(
-                "error: --verify compares one file of --plugin, {} were named",
-                plugins.len()
-            );
-            return ExitCode::from(USAGE);
+            let count = plugins.len();
+            let message = format!("--verify compares one file of --plugin, {count} were named");
+            return Err(Failure::new(Exit::Usage, message));
         }
     };
-    match certificate::verify(report, plugin) {
-        Ok(contents) => {
-            println!("{}", printable(&summary(&contents)));
-            if plugin.is_none() {
-                println!("the plugin was not compared: name its file by --plugin");
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: '{}': {error}", report.display());
-            let is_verdict =
-                matches!(error, Unverified::Edited { .. } | Unverified::OtherPlugin { .. });
-            ExitCode::from(if is_verdict { FAILED } else { USAGE })
-        }
+    let contents = certificate::verify(report, plugin).map_err(|error| {
+        let is_verdict =
+            matches!(error, Unverified::Edited { .. } | Unverified::OtherPlugin { .. });
+        let exit = if is_verdict { Exit::Failed } else { Exit::Usage };
+        Failure::new(exit, format!("'{}': {error}", report.display()))
+    })?;
+    println!("{}", printable(&summary(&contents)));
+    if plugin.is_none() {
+        println!("the plugin was not compared: name its file by --plugin");
     }
+    Ok(())
 }
 
 /// Returns the plugin and the numbers of promises by outcome.

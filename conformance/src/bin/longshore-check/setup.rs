@@ -1,16 +1,19 @@
 //! The setup that the options describe.
 
 use crate::Options;
+use crate::failure::{Exit, Failure};
 use longshore::{Error, ErrorCode, Result};
 use longshore_conformance::{Fixtures, Setup};
 use std::path::Path;
 
 /// Creates the setup: the named plugins with the devices of their backends alone, or without
 /// plugins all devices.
-pub(super) fn setup(options: &Options) -> Result<Setup> {
+pub(super) fn setup(options: &Options) -> Result<Setup, Failure> {
     let mut setup = Setup::new();
     if let Some(folder) = &options.fixtures {
-        setup = setup.with_fixtures(Fixtures::built_in().with_folder(folder)?);
+        let fixtures = Fixtures::built_in().with_folder(folder);
+        let fixtures = fixtures.map_err(|error| Failure::new(Exit::Usage, error))?;
+        setup = setup.with_fixtures(fixtures);
     }
     let mut backends = Vec::new();
     for plugin in &options.plugin {
