@@ -12,14 +12,14 @@ const FAULTS: [(&str, &str); 3] = [
     ("exit", "ended with exit status 7"),
 ];
 
-fn check(world: &World, options: &[&str]) -> Command {
+pub(crate) fn check(world: &World, options: &[&str]) -> Command {
     let mut command = Command::new(check_command());
     command.arg("--plugin").arg(world.plugin("faulty")).args(options);
     command.env_remove("LONGSHORE_BACKEND").env_remove("LONGSHORE_DEVICES");
     command
 }
 
-fn lines(output: &Output) -> Vec<String> {
+pub(crate) fn lines(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
@@ -186,45 +186,4 @@ fn devices_of_the_plugins_in_a_named_folder_alone_are_checked() {
 fn checked_backends(output: &Output) -> Vec<String> {
     let lines = lines(output).into_iter().filter(|line| line.starts_with(|c| c != ' '));
     lines.map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
-}
-
-#[test]
-fn a_report_is_written_whether_checks_fail_or_not_and_is_verified() {
-    let world = World::new();
-    let plugin = world.add_faulty("faulty");
-    let file = world.path().join("report.json");
-    let written = ["--isolated", "--report", file.to_str().unwrap(), "basics: ", "info: "];
-    let verify = |plugin: &Path| {
-        let mut command = Command::new(check_command());
-        command.arg("--verify").arg(&file).arg("--plugin").arg(plugin).output().unwrap()
-    };
-    for (status, outcome) in [(0, "passed"), (4, "failed")] {
-        if status != 0 {
-            world.set_fault("longshore.queue", 2, "abort");
-        }
-        let output = check(&world, &written).env("SOURCE_DATE_EPOCH", "86400").output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{:#?}", lines(&output));
-        let report = std::fs::read_to_string(&file).unwrap();
-        for text in [
-            "\"date\": \"1970-01-02T00:00:00Z\"".to_owned(),
-            "\"image_formats\": [\"ops\"]".to_owned(),
-            format!("\"number\": \"P-45\", \"outcome\": \"{outcome}\""),
-        ] {
-            assert!(compact(&report).contains(&compact(&text)), "no {text} in {report}");
-        }
-        let verified = verify(&plugin);
-        assert_eq!(verified.status.code(), Some(0), "{verified:?}");
-        let other = world.add_file("other", b"other");
-        assert_eq!(verify(&other).status.code(), Some(4));
-    }
-    let report = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, report.replace("\"failed\"", "\"passed\"")).unwrap();
-    let edited = verify(&plugin);
-    assert_eq!(edited.status.code(), Some(4));
-    assert!(String::from_utf8_lossy(&edited.stderr).contains("the report was edited"));
-}
-
-/// Returns JSON without blanks.
-fn compact(json: &str) -> String {
-    json.split_whitespace().collect()
 }

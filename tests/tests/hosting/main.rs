@@ -3,6 +3,7 @@
 mod amdgpu_runtime;
 mod architecture;
 mod check_command;
+mod check_report;
 mod guides;
 mod isolation;
 mod linked;

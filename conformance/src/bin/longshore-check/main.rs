@@ -5,24 +5,24 @@ mod isolated;
 mod print;
 mod report;
 mod setup;
+mod verify;
 
 use clap::Parser;
 use failure::{Exit, Failure};
 use indicatif::{ProgressBar, ProgressStyle};
 use longshore_conformance::{Behaviour, DeviceName, Filter, Outcome, Setup, behaviours};
 use longshore_plugin_api::printable;
-use print::{DeviceReport, unless_unread};
+use print::DeviceReport;
 use report::ReportFile;
 use setup::setup;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Checks that devices behave as Longshore's plugin interface promises.
 ///
-/// Exits with status 0 if no behaviour failed, and status 1 if the report cannot be written. Bad
-/// usage is status 2, and a lack of devices status 3. The status is 4 if a behaviour failed, or if
-/// a verified report does not count.
+/// Exits with status 0 if no behaviour failed, and status 1 if a report or the output cannot be
+/// written. Bad usage is status 2, and a lack of devices status 3. The status is 4 if a behaviour
+/// failed, or if a verified report does not count.
 #[derive(Parser)]
 #[command(name = "longshore-check", version)]
 struct Options {
@@ -66,11 +66,11 @@ fn main() -> ExitCode {
 fn execute(options: &Options) -> Result<ExitCode, Failure> {
     let filter = Filter::any_of(options.filter.iter().cloned());
     if options.list {
-        unless_unread(list(&filter));
+        print::text(&list(&filter))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(report) = &options.verify {
-        report::verify(report, &options.plugin)?;
+        verify::verify(report, &options.plugin)?;
         return Ok(ExitCode::SUCCESS);
     }
     if behaviours().all(|behaviour| !filter.admits(behaviour)) {
@@ -91,12 +91,10 @@ fn execute(options: &Options) -> Result<ExitCode, Failure> {
     check(&setup, &devices, &filter, options)
 }
 
-fn list(filter: &Filter) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    for behaviour in behaviours().filter(|behaviour| filter.admits(behaviour)) {
-        writeln!(out, "{behaviour} [{}]", behaviour.requirements.join(" "))?;
-    }
-    Ok(())
+/// Returns a line for each behaviour.
+fn list(filter: &Filter) -> String {
+    let listed = behaviours().filter(|behaviour| filter.admits(behaviour));
+    listed.map(|it| format!("{it} [{}]\n", it.requirements.join(" "))).collect()
 }
 
 fn check(

@@ -1,5 +1,6 @@
 //! The report, printed line by line.
 
+use crate::failure::{Exit, Failure};
 use longshore_conformance::{Behaviour, DeviceName, Outcome, Step, step_after};
 use longshore_plugin_api::printable;
 use std::io::{self, Write};
@@ -87,10 +88,23 @@ impl DeviceReport {
 
 /// Reports lost output, except if the reader has closed the pipe, as `| head` does.
 pub(super) fn unless_unread(written: io::Result<()>) {
+    if let Err(failure) = check_written(written) {
+        failure.report();
+    }
+}
+
+/// Prints text that is the whole output of the program. A closed pipe is no failure.
+pub(super) fn text(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    check_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn check_written(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("cannot write to standard output: {error}");
+            let message = format!("cannot write to standard output: {error}");
+            Err(Failure::new(Exit::Unwritten, message))
         }
-        _ => {}
+        _ => Ok(()),
     }
 }

@@ -1,11 +1,9 @@
-//! The file of `--report`, and `--verify`.
+//! The file of `--report`.
 
 use crate::Options;
 use crate::failure::{Exit, Failure};
-use longshore_conformance::certificate::{self, Certificate, FileHash, Unverified};
+use longshore_conformance::certificate::{Certificate, FileHash};
 use longshore_conformance::{Behaviour, DeviceName, Outcome, Setup, endings};
-use longshore_plugin_api::printable;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A report that is written at the end of the run.
@@ -70,50 +68,4 @@ impl ReportFile {
             unwritten(format!("the report cannot be written to '{}': {error}", self.file.display()))
         })
     }
-}
-
-/// Verifies a report, and prints its contents in one line.
-pub(super) fn verify(report: &Path, plugins: &[PathBuf]) -> Result<(), Failure> {
-    let plugin = match plugins {
-        [] => None,
-        [plugin] => Some(&**plugin),
-        _ => {
-            let count = plugins.len();
-            let message = format!("--verify compares one file of --plugin, {count} were named");
-            return Err(Failure::new(Exit::Usage, message));
-        }
-    };
-    let contents = certificate::verify(report, plugin).map_err(|error| {
-        let is_verdict =
-            matches!(error, Unverified::Edited { .. } | Unverified::OtherPlugin { .. });
-        let exit = if is_verdict { Exit::Failed } else { Exit::Usage };
-        Failure::new(exit, format!("'{}': {error}", report.display()))
-    })?;
-    println!("{}", printable(&summary(&contents)));
-    if plugin.is_none() {
-        println!("the plugin was not compared: name its file by --plugin");
-    }
-    Ok(())
-}
-
-/// Returns the plugin and the numbers of promises by outcome.
-fn summary(report: &Value) -> String {
-    let requirements = report["devices"].as_array().into_iter().flatten();
-    let requirements: Vec<_> = requirements
-        .filter_map(|device| device["requirements"].as_array())
-        .flatten()
-        .map(|requirement| requirement["outcome"].as_str().unwrap_or_default())
-        .collect();
-    let count = |word: &str| requirements.iter().filter(|outcome| **outcome == word).count();
-    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-    format!(
-        "unchanged: {}, version {}, SHA-256 {}: {} promises passed, {} failed, {} skipped on {}",
-        text(&report["plugin"]["file"]),
-        text(&report["plugin"]["version"]),
-        text(&report["plugin"]["sha256"]),
-        count("passed"),
-        count("failed"),
-        count("skipped"),
-        text(&report["date"]),
-    )
 }

@@ -1,0 +1,97 @@
+//! Reports of `longshore-check`.
+
+use crate::check_command::{check, lines};
+use longshore_tests::world::{World, check_command};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs behaviours of the faulty plugin with a report, and returns the report's file.
+fn report(world: &World, filter: &[&str]) -> PathBuf {
+    let file = world.path().join("report.json");
+    let output = check(world, &["--isolated", "--report", text(&file)]).args(filter).output();
+    let output = output.unwrap();
+    assert!(file.is_file(), "{output:?}");
+    file
+}
+
+fn verify(report: &Path) -> Command {
+    let mut command = Command::new(check_command());
+    command.arg("--verify").arg(report);
+    command
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_report_is_written_whether_checks_fail_or_not_and_is_verified() {
+    let world = World::new();
+    let plugin = world.add_faulty("faulty");
+    let file = world.path().join("report.json");
+    let written = ["--isolated", "--report", text(&file), "basics: ", "info: "];
+    let verify = |plugin: &Path| verify(&file).arg("--plugin").arg(plugin).output().unwrap();
+    for (status, outcome) in [(0, "passed"), (4, "failed")] {
+        if status != 0 {
+            world.set_fault("longshore.queue", 2, "abort");
+        }
+        let output = check(&world, &written).env("SOURCE_DATE_EPOCH", "86400").output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{:#?}", lines(&output));
+        let report = std::fs::read_to_string(&file).unwrap();
+        for text in [
+            "\"date\": \"1970-01-02T00:00:00Z\"".to_owned(),
+            "\"image_formats\": [\"ops\"]".to_owned(),
+            format!("\"number\": \"P-45\", \"outcome\": \"{outcome}\""),
+        ] {
+            assert!(compact(&report).contains(&compact(&text)), "no {text} in {report}");
+        }
+        let verified = verify(&plugin);
+        assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+        let other = world.add_file("other", b"other");
+        assert_eq!(verify(&other).status.code(), Some(4));
+    }
+    let report = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, report.replace("\"failed\"", "\"passed\"")).unwrap();
+    let edited = verify(&plugin);
+    assert_eq!(edited.status.code(), Some(4));
+    assert!(said(&edited).contains("the report was edited"));
+}
+
+/// Returns JSON without blanks.
+fn compact(json: &str) -> String {
+    json.split_whitespace().collect()
+}
+
+#[test]
+fn verification_tells_of_a_filter() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    let verified = verify(&report(&world, &["basics: a device", "a\nb"])).output().unwrap();
+    let lines = lines(&verified);
+    let line = "not the whole suite: only behaviours with 'basics: a device' or 'a\\nb' in their \
+                names ran";
+    assert_eq!((lines.len(), lines[1].as_str()), (3, line), "{lines:#?}");
+    assert_eq!(verified.status.code(), Some(0));
+}
+
+#[test]
+fn verification_bears_a_closed_pipe_and_reports_a_full_device() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    let file = report(&world, &["basics: a device"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = verify(&file).stdout(writer).output().unwrap();
+    assert_eq!((closed.status.code(), said(&closed).as_str()), (Some(0), ""));
+    for option in [&["--verify", text(&file)][..], &["--list"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let full = Command::new(check_command()).args(option).stdout(full).output().unwrap();
+        assert_eq!(full.status.code(), Some(1), "{option:?}: {full:?}");
+        assert!(said(&full).starts_with("error: cannot write to standard output: "), "{full:?}");
+    }
+}
