@@ -2,9 +2,11 @@
 //! reports and other plugins. `docs/conformance.md` describes the JSON.
 
 mod contents;
+mod destination;
 mod verify;
 
 pub use contents::{Certificate, DeviceResults};
+pub use destination::Destination;
 pub use verify::{Unverified, verify};
 
 use serde_json::Value;

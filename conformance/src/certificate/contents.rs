@@ -7,8 +7,6 @@ use longshore::{Candidate, DeviceEntry, DeviceInfo, InfoValue};
 use longshore_plugin_api::abi;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::Path;
 
 /// A report on one plugin, before it has a digest.
 #[derive(Clone, Debug)]
@@ -82,36 +80,6 @@ impl Certificate {
         report[DIGEST] = digest(&report).into();
         report
     }
-
-    /// Writes the report to a file, which is replaced as a whole. `epoch` is the value of
-    /// `SOURCE_DATE_EPOCH`: seconds that take the place of the time. Blocks.
-    ///
-    /// # Errors
-    /// Errors of writing; `InvalidInput` for an epoch that is no time.
-    pub fn write(self, file: &Path, epoch: Option<&str>) -> io::Result<()> {
-        let time = match epoch {
-            None => {
-                Timestamp::from_second(Timestamp::now().as_second()).map_err(io::Error::other)?
-            }
-            Some(epoch) => time_of(epoch)?,
-        };
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-        let text = serde_json::to_string_pretty(&self.into_json(time))?;
-        writeln!(new, "{text}")?;
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        new.as_file().set_permissions(permissions)?;
-        new.persist(file).map_err(|error| error.error)?;
-        Ok(())
-    }
-}
-
-fn time_of(epoch: &str) -> io::Result<Timestamp> {
-    let seconds = epoch.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    seconds.ok_or_else(|| {
-        let message = format!("SOURCE_DATE_EPOCH is '{epoch}', expected seconds since 1970");
-        io::Error::new(io::ErrorKind::InvalidInput, message)
-    })
 }
 
 fn formats(listed: &str) -> Vec<&str> {

@@ -3,8 +3,9 @@
 use crate::check_command::{check, lines};
 use longshore_tests::world::{World, check_command};
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Runs behaviours of the faulty plugin with a report, and returns the report's file.
 fn report(world: &World, filter: &[&str]) -> PathBuf {
@@ -65,6 +66,51 @@ fn a_report_is_written_whether_checks_fail_or_not_and_is_verified() {
 /// Returns JSON without blanks.
 fn compact(json: &str) -> String {
     json.split_whitespace().collect()
+}
+
+#[test]
+fn reports_are_written_through_links_and_into_special_files() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    let [target, link, fifo] = ["target", "link", "fifo"].map(|name| world.path().join(name));
+    std::fs::write(&target, "old").unwrap();
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let written = |file: &Path| {
+        check(&world, &["--report", text(file), "basics: a device"]).stdout(Stdio::null()).spawn()
+    };
+    assert!(written(&link).unwrap().wait().unwrap().success());
+    assert!(link.is_symlink());
+    assert!(verify(&target).status().unwrap().success());
+    let mut child = written(&fifo).unwrap();
+    let read = std::fs::read_to_string(&fifo).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(fifo.metadata().unwrap().file_type().is_fifo());
+    std::fs::write(&target, read).unwrap();
+    assert!(verify(&target).status().unwrap().success());
+}
+
+#[test]
+fn a_report_that_cannot_be_written_ends_the_run_before_its_first_behaviour() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    let [file, link] = ["report.json", "link"].map(|name| world.path().join(name));
+    std::os::unix::fs::symlink("missing", &link).unwrap();
+    for (file, epoch, expected) in [
+        (text(&file), "soon", "SOURCE_DATE_EPOCH is 'soon', expected seconds since 1970"),
+        ("/missing/report.json", "0", "'/missing' is no folder; create it first"),
+        ("/proc/report.json", "0", "/proc/"),
+        (text(world.path()), "0", "it is a folder"),
+        (text(&link), "0", "it is a symbolic link to a missing file"),
+    ] {
+        let mut check = check(&world, &["--report", file, "basics: a device"]);
+        let output = check.env("SOURCE_DATE_EPOCH", epoch).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+        let begin = format!("error: the report cannot be written to '{file}': ");
+        assert!(said(&output).starts_with(&begin), "{output:?}");
+        assert!(said(&output).contains(expected), "{output:?}");
+    }
+    assert!(!file.exists());
 }
 
 #[test]

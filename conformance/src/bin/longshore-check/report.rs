@@ -2,42 +2,42 @@
 
 use crate::Options;
 use crate::failure::{Exit, Failure};
-use longshore_conformance::certificate::{Certificate, FileHash};
+use longshore_conformance::certificate::{Certificate, Destination, FileHash};
 use longshore_conformance::{Behaviour, DeviceName, Outcome, Setup, endings};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A report that is written at the end of the run.
 pub(super) struct ReportFile {
     file: PathBuf,
+    destination: Destination,
     /// The plugin's file before the run.
     hash: FileHash,
     results: Vec<(DeviceName, Vec<(&'static Behaviour, Outcome)>)>,
 }
 
 impl ReportFile {
-    /// Finds the plugin and reads its hash. Fails if the file could not be written, or if the
+    /// Checks that `file` can be written, finds the plugin, and reads its hash. Fails if the
     /// devices have several plugins.
     pub(super) fn begin(
         setup: &Setup,
         devices: &[DeviceName],
         file: &Path,
     ) -> Result<ReportFile, Failure> {
-        let unusable = |message| Failure::new(Exit::Usage, message);
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if folder.is_some_and(|folder| !folder.is_dir()) || file.is_dir() {
-            let message = format!("the report cannot be written to '{}'", file.display());
-            return Err(unusable(message));
-        }
+        let epoch = std::env::var_os("SOURCE_DATE_EPOCH");
+        let destination = Destination::new(file, epoch.as_deref());
+        let destination = destination.map_err(|error| unwritable(file, error))?;
         let backend = &devices[0].backend;
         if devices.iter().any(|device| device.backend != *backend) {
-            return Err(unusable("a report is on one plugin: name it by --plugin".to_owned()));
+            let message = "a report is on one plugin: name it by --plugin";
+            return Err(Failure::new(Exit::Usage, message));
         }
         let plugin = setup.with_subject(&devices[0], false, |plugin, _, _| plugin.path.clone());
-        let plugin = plugin.map_err(|error| unusable(error.to_string()))?;
+        let plugin = plugin.map_err(|error| unwritable(file, error))?;
         let hash = FileHash::read(&plugin).map_err(|error| {
-            unusable(format!("the plugin '{}' cannot be read: {error}", plugin.display()))
+            unwritable(file, format!("the plugin '{}' cannot be read: {error}", plugin.display()))
         })?;
-        Ok(ReportFile { file: file.to_owned(), hash, results: Vec::new() })
+        Ok(ReportFile { file: file.to_owned(), destination, hash, results: Vec::new() })
     }
 
     /// Adds the results of a device.
@@ -47,7 +47,6 @@ impl ReportFile {
 
     /// Writes the file.
     pub(super) fn write(self, setup: &Setup, options: &Options) -> Result<(), Failure> {
-        let unwritten = |message| Failure::new(Exit::Unwritten, message);
         let mut certificate: Option<Certificate> = None;
         for (device, results) in &self.results {
             let died = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Failed(what) if what.starts_with(endings::DIED));
@@ -60,12 +59,15 @@ impl ReportFile {
                 });
                 certificate.add(entry, &images, results);
             });
-            added.map_err(|error| unwritten(format!("{}: {error}", device.name)))?;
+            added.map_err(|error| unwritable(&self.file, format!("{}: {error}", device.name)))?;
         }
-        let certificate = certificate.ok_or_else(|| unwritten("there is no device".to_owned()))?;
-        let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
-        certificate.write(&self.file, epoch.as_deref()).map_err(|error| {
-            unwritten(format!("the report cannot be written to '{}': {error}", self.file.display()))
-        })
+        let certificate = certificate.expect("a run has a device");
+        let written = self.destination.write(certificate);
+        written.map_err(|error| unwritable(&self.file, error))
     }
+}
+
+fn unwritable(file: &Path, why: impl Display) -> Failure {
+    let message = format!("the report cannot be written to '{}': {why}", file.display());
+    Failure::new(Exit::Unwritten, message)
 }
