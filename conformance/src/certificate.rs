@@ -1,10 +1,12 @@
 //! The certificate of a plugin: the report of a run of the suite, with a digest that finds edited
 //! reports and other plugins. `docs/conformance.md` describes the JSON.
 
+mod answers;
 mod contents;
 mod destination;
 mod verify;
 
+pub use answers::DeviceAnswers;
 pub use contents::{Certificate, DeviceResults};
 pub use destination::Destination;
 pub use verify::{Unverified, verify};

@@ -39,12 +39,7 @@ pub fn read(file: &Path) -> Option<Outcome> {
 /// Combines the outcome that a process has written with the exit status of the process, which is
 /// `None` if the process had to be killed.
 pub fn judge(outcome: Option<Outcome>, status: Option<ExitStatus>) -> Outcome {
-    let end = match status {
-        Some(status) if status.success() => None,
-        Some(status) => Some(ended(status)),
-        None => Some("did not end, and was killed".to_owned()),
-    };
-    match (outcome, end) {
+    match (outcome, end(status)) {
         (Some(failed @ Outcome::Failed(_)), _) => failed,
         (Some(outcome), None) => outcome,
         (Some(_), Some(end)) => Outcome::Failed(format!("{DIED}{end}, after the behaviour")),
@@ -52,6 +47,16 @@ pub fn judge(outcome: Option<Outcome>, status: Option<ExitStatus>) -> Outcome {
         (None, None) => {
             Outcome::Failed(format!("{DIED}ended with exit status 0 in the middle of it"))
         }
+    }
+}
+
+/// Describes the end of a process, for a sentence that begins with [`DIED`]; `None` for success.
+/// `status` is the exit status, or `None` if the process had to be killed.
+pub fn end(status: Option<ExitStatus>) -> Option<String> {
+    match status {
+        Some(status) if status.success() => None,
+        Some(status) => Some(ended(status)),
+        None => Some("did not end, and was killed".to_owned()),
     }
 }
 

@@ -1,11 +1,11 @@
 //! The contents of a report.
 
-use super::{DIGEST, FileHash, SCHEMA, digest};
-use crate::{Behaviour, Outcome};
+use super::{DIGEST, DeviceAnswers, FileHash, SCHEMA, digest};
+use crate::{Behaviour, DeviceName, Outcome};
 use jiff::Timestamp;
-use longshore::{Candidate, DeviceEntry, DeviceInfo, InfoValue};
+use longshore::{Candidate, DeviceEntry};
 use longshore_plugin_api::abi;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A report on one plugin, before it has a digest.
@@ -50,14 +50,14 @@ impl Certificate {
         Certificate { plugin, devices: Vec::new(), arguments }
     }
 
-    /// Adds the results of a device.
-    pub fn add(&mut self, entry: &DeviceEntry, images: &[&str], results: &DeviceResults) {
-        let facts = entry.facts();
+    /// Adds the results and the answers of a device.
+    pub fn add(&mut self, device: &DeviceName, answers: DeviceAnswers, results: &DeviceResults) {
         self.devices.push(json!({
-            "device": format!("{}:{}", facts.backend, facts.index),
-            "name": facts.name,
-            "facts": device_facts(entry),
-            "images": images,
+            "device": format!("{}:{}", device.backend, device.index),
+            "name": device.product,
+            "facts": answers.facts,
+            "images": answers.images,
+            "unread": answers.unread,
             "requirements": requirements(results),
             "behaviours": results.iter().map(behaviour).collect::<Vec<_>>(),
         }));
@@ -84,26 +84,6 @@ impl Certificate {
 
 fn formats(listed: &str) -> Vec<&str> {
     listed.split(',').map(str::trim).filter(|format| !format.is_empty()).collect()
-}
-
-/// Returns the answers of a device by the names of the queries. Answers that change have no place
-/// in a report.
-fn device_facts(entry: &DeviceEntry) -> Map<String, Value> {
-    let fact = |query: &DeviceInfo| {
-        let answer = entry.info(*query).ok()?;
-        let value = match answer {
-            InfoValue::Text(text) => text.into(),
-            InfoValue::Bool(yes) => yes.into(),
-            InfoValue::U32(number) => number.into(),
-            InfoValue::U64(number) => number.into(),
-            InfoValue::Dimensions(xyz) => json!(xyz),
-            // Types of later versions of the interface too.
-            other => json!(other.to_bytes()),
-        };
-        Some((format!("{query:?}"), value))
-    };
-    let lasting = DeviceInfo::ALL.iter().filter(|query| **query != DeviceInfo::FreeMemory);
-    lasting.filter_map(fact).collect()
 }
 
 fn behaviour((behaviour, outcome): &(&'static Behaviour, Outcome)) -> Value {

@@ -5,7 +5,9 @@ use super::promises::{OPENING, Step, step_to_a_device};
 use super::{Behaviour, Outcome, behaviours};
 use crate::amount;
 use crate::fixtures::Fixtures;
-use longshore::{Candidate, DeviceEntry, DeviceFacts, Environment, Host, HostBuilder, Result};
+use longshore::{
+    Candidate, Device, DeviceEntry, DeviceFacts, Environment, Host, HostBuilder, Result,
+};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -41,7 +43,9 @@ pub struct DeviceName {
     pub backend: String,
     /// The index among the devices of the backend.
     pub index: u32,
-    /// The name in reports, such as "cuda:0 (NVIDIA H200)".
+    /// The name that the plugin reports, such as "NVIDIA H200"; may be empty.
+    pub product: String,
+    /// The name in output, such as "cuda:0 (NVIDIA H200)".
     pub name: String,
 }
 
@@ -153,23 +157,22 @@ impl Setup {
         Ok((why, step))
     }
 
-    /// Calls `read` with the plugin of a device, the device's entry, and the formats of the images
-    /// that the device accepts. Without `open` there are no formats. Blocks while drivers start.
+    /// Calls `read` with the plugin of a device and the device's entry. Blocks while drivers start.
     ///
     /// # Errors
-    /// `NotFound` if the device has disappeared, and errors of opening the device.
+    /// `NotFound` if the device has disappeared.
     pub fn with_subject<T>(
         &self,
         device: &DeviceName,
-        open: bool,
-        read: impl FnOnce(&Candidate, &DeviceEntry, Vec<&'static str>) -> T,
+        read: impl FnOnce(&Candidate, &DeviceEntry) -> T,
     ) -> Result<T> {
         let host = self.host_of(device, self.environment.clone())?;
         let missing = || {
             let message = format!("{} has disappeared", device.name);
             longshore::Error::new(longshore::ErrorCode::NotFound, message)
         };
-        let is_it = |entry: &&DeviceEntry| DeviceName::new(entry.facts()) == *device;
+        // The host has no device of another backend.
+        let is_it = |entry: &&DeviceEntry| entry.facts().index == device.index;
         let entry = host.devices().iter().find(is_it).ok_or_else(missing)?;
         let is_loaded = |candidate: &&Candidate| {
             let outcome = &candidate.outcome;
@@ -177,12 +180,15 @@ impl Setup {
                 && matches!(outcome, longshore::Outcome::Loaded | longshore::Outcome::Isolated(_))
         };
         let candidate = host.candidates().iter().find(is_loaded).ok_or_else(missing)?;
-        let formats = match open.then(|| entry.open()) {
-            Some(Ok(device)) => self.fixtures.formats(&device)?,
-            // The behaviours of a device that does not open have failed for this reason.
-            Some(Err(_)) | None => Vec::new(),
-        };
-        Ok(read(candidate, entry, formats))
+        Ok(read(candidate, entry))
+    }
+
+    /// Returns the formats of the images that the device accepts, sorted.
+    ///
+    /// # Errors
+    /// Errors of [`Device::suits`].
+    pub fn formats(&self, device: &Device) -> Result<Vec<&'static str>> {
+        self.fixtures.formats(device)
     }
 
     /// Returns the time limit of a behaviour: one minute, or ten minutes in short tests.
@@ -292,9 +298,15 @@ impl Setup {
 }
 
 impl DeviceName {
+    /// Creates the name of a device whose product is not known: "cuda:0".
+    pub fn for_index(backend: &str, index: u32) -> DeviceName {
+        let name = format!("{backend}:{index}");
+        DeviceName { backend: backend.to_owned(), index, product: String::new(), name }
+    }
+
     fn new(facts: &DeviceFacts) -> DeviceName {
-        let (backend, index) = (facts.backend.clone(), facts.index);
-        DeviceName { backend, index, name: facts.to_string() }
+        let (backend, product) = (facts.backend.clone(), facts.name.clone());
+        DeviceName { backend, index: facts.index, product, name: facts.to_string() }
     }
 }
 

@@ -194,8 +194,7 @@ impl Run {
     /// Runs one behaviour of a part in this process, on the device of a trial.
     pub(crate) fn outcome(&self, trial: &str, part: usize, behaviour: usize) -> Outcome {
         let index = self.index_in(trial).expect("the trial is of this run");
-        let name = format!("{}:{index}", self.backend());
-        let device = DeviceName { backend: self.backend().to_owned(), index, name };
+        let device = DeviceName::for_index(self.backend(), index);
         let part = &self.parts[part];
         let behaviour =
             part.behaviours().nth(behaviour).expect("a number below that of behaviours");

@@ -69,6 +69,29 @@ fn compact(json: &str) -> String {
 }
 
 #[test]
+fn a_plugin_that_dies_or_hangs_on_images_has_a_report_without_them() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    // No behaviour of the filter asks `accepts` for an image.
+    for (fault, isolated, why) in [
+        ("abort", &[][..], "its process died of SIGABRT"),
+        ("exit", &["--isolated"], "its process ended with exit status 7"),
+        ("hang", &["--isolated"], "its process did not end, and was killed"),
+    ] {
+        world.set_fault("longshore.device", 0, fault);
+        let file = world.path().join(fault);
+        let mut check = check(&world, &["--report", text(&file), "basics: a device"]);
+        let output = check.args(isolated).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{fault}: {output:?}");
+        let report = compact(&std::fs::read_to_string(&file).unwrap());
+        for text in ["\"images\": []", &format!("\"unread\": \"{why}\""), "\"Vendor\": "] {
+            assert!(report.contains(&compact(text)), "{fault}: no {text} in {report}");
+        }
+        assert!(verify(&file).status().unwrap().success());
+    }
+}
+
+#[test]
 fn reports_are_written_through_links_and_into_special_files() {
     let world = World::new();
     world.add_faulty("faulty");

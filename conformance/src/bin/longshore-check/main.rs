@@ -46,10 +46,10 @@ struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     verify: Option<PathBuf>,
     /// Behaviour that this process runs
-    #[arg(long, hide = true, requires_all = ["outcome", "device"])]
+    #[arg(long, hide = true, requires = "outcome")]
     behaviour: Option<String>,
-    /// File for the outcome
-    #[arg(long, hide = true)]
+    /// File for the outcome, or without a behaviour for the answers of the device
+    #[arg(long, hide = true, requires = "device")]
     outcome: Option<PathBuf>,
     /// List the behaviours and do nothing
     #[arg(long)]
@@ -78,9 +78,9 @@ fn execute(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     let setup = setup(options)?;
-    if let (Some(behaviour), Some(outcome)) = (&options.behaviour, &options.outcome) {
+    if let Some(outcome) = &options.outcome {
         let device = options.device.as_deref().unwrap_or_default();
-        let served = isolated::serve(&setup, device, behaviour, outcome);
+        let served = isolated::serve(&setup, device, options.behaviour.as_deref(), outcome);
         served.map_err(|error| Failure::new(Exit::Usage, error))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -104,17 +104,18 @@ fn check(
     options: &Options,
 ) -> Result<ExitCode, Failure> {
     let file = options.report.as_deref();
-    let mut report = file.map(|file| ReportFile::begin(setup, devices, file)).transpose()?;
+    let mut report =
+        file.map(|file| ReportFile::begin(setup, devices, options, file)).transpose()?;
     let mut failed = 0;
     for device in devices {
         let results = check_device(setup, device, filter, options);
         failed += results.iter().filter(|(_, it)| matches!(it, Outcome::Failed(_))).count();
         if let Some(report) = &mut report {
-            report.add(device, results);
+            report.add(device, &results, options);
         }
     }
     if let Some(report) = report {
-        report.write(setup, options)?;
+        report.write()?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { Exit::Failed.into() })
 }

@@ -1,9 +1,9 @@
 //! The file of `--report`.
 
-use crate::Options;
 use crate::failure::{Exit, Failure};
-use longshore_conformance::certificate::{Certificate, Destination, FileHash};
-use longshore_conformance::{Behaviour, DeviceName, Outcome, Setup, endings};
+use crate::{Options, isolated};
+use longshore_conformance::certificate::{Certificate, Destination, DeviceResults, FileHash};
+use longshore_conformance::{DeviceName, Setup};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct ReportFile {
     file: PathBuf,
     destination: Destination,
-    /// The plugin's file before the run.
-    hash: FileHash,
-    results: Vec<(DeviceName, Vec<(&'static Behaviour, Outcome)>)>,
+    certificate: Certificate,
 }
 
 impl ReportFile {
@@ -22,6 +20,7 @@ impl ReportFile {
     pub(super) fn begin(
         setup: &Setup,
         devices: &[DeviceName],
+        options: &Options,
         file: &Path,
     ) -> Result<ReportFile, Failure> {
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH");
@@ -32,37 +31,25 @@ impl ReportFile {
             let message = "a report is on one plugin: name it by --plugin";
             return Err(Failure::new(Exit::Usage, message));
         }
-        let plugin = setup.with_subject(&devices[0], false, |plugin, _, _| plugin.path.clone());
-        let plugin = plugin.map_err(|error| unwritable(file, error))?;
-        let hash = FileHash::read(&plugin).map_err(|error| {
-            unwritable(file, format!("the plugin '{}' cannot be read: {error}", plugin.display()))
-        })?;
-        Ok(ReportFile { file: file.to_owned(), destination, hash, results: Vec::new() })
+        let begun = setup.with_subject(&devices[0], |plugin, entry| {
+            let hash = FileHash::read(&plugin.path).map_err(|error| {
+                let path = plugin.path.display();
+                unwritable(file, format!("the plugin '{path}' cannot be read: {error}"))
+            })?;
+            Ok(Certificate::new(plugin, entry, &hash, options.isolated, &options.filter))
+        });
+        let certificate = begun.unwrap_or_else(|error| Err(unwritable(file, error)))?;
+        Ok(ReportFile { file: file.to_owned(), destination, certificate })
     }
 
-    /// Adds the results of a device.
-    pub(super) fn add(&mut self, device: &DeviceName, results: Vec<(&'static Behaviour, Outcome)>) {
-        self.results.push((device.clone(), results));
+    /// Adds the results of a device, and its answers. Blocks.
+    pub(super) fn add(&mut self, device: &DeviceName, results: &DeviceResults, options: &Options) {
+        self.certificate.add(device, isolated::ask(options, device), results);
     }
 
     /// Writes the file.
-    pub(super) fn write(self, setup: &Setup, options: &Options) -> Result<(), Failure> {
-        let mut certificate: Option<Certificate> = None;
-        for (device, results) in &self.results {
-            let died = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Failed(what) if what.starts_with(endings::DIED));
-            // This process asks for images only if the plugin ended no process of a behaviour.
-            let is_sound = !results.iter().any(died);
-            let added = setup.with_subject(device, is_sound, |plugin, entry, images| {
-                let certificate = certificate.get_or_insert_with(|| {
-                    let (isolated, filter) = (options.isolated, &options.filter);
-                    Certificate::new(plugin, entry, &self.hash, isolated, filter)
-                });
-                certificate.add(entry, &images, results);
-            });
-            added.map_err(|error| unwritable(&self.file, format!("{}: {error}", device.name)))?;
-        }
-        let certificate = certificate.expect("a run has a device");
-        let written = self.destination.write(certificate);
+    pub(super) fn write(self) -> Result<(), Failure> {
+        let written = self.destination.write(self.certificate);
         written.map_err(|error| unwritable(&self.file, error))
     }
 }
