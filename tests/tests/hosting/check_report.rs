@@ -3,6 +3,7 @@
 use crate::check_command::{check, lines};
 use longshore_tests::world::{World, check_command};
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -89,6 +90,24 @@ fn a_plugin_that_dies_or_hangs_on_images_has_a_report_without_them() {
         }
         assert!(verify(&file).status().unwrap().success());
     }
+}
+
+#[test]
+fn a_plugin_that_changes_during_the_run_has_no_report() {
+    let world = World::new();
+    let plugin = world.add_faulty("faulty");
+    let [file, new] = ["report.json", "new"].map(|name| world.path().join(name));
+    std::fs::write(&new, [std::fs::read(&plugin).unwrap(), b"more".to_vec()].concat()).unwrap();
+    let mut check = check(&world, &["--isolated", "--report", text(&file), "basics: ", "copies: "]);
+    let mut child = check.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains('✓')));
+    std::fs::rename(new, plugin).unwrap();
+    assert!(lines.any(|line| line.contains(" 0 failed")));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said(&output).contains("changed during the run: its SHA-256 was "), "{output:?}");
+    assert!(!file.exists());
 }
 
 #[test]

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 pub(super) struct ReportFile {
     file: PathBuf,
     destination: Destination,
+    plugin: PathBuf,
+    /// The plugin's file before the run.
+    hash: FileHash,
     certificate: Certificate,
 }
 
@@ -32,14 +35,13 @@ impl ReportFile {
             return Err(Failure::new(Exit::Usage, message));
         }
         let begun = setup.with_subject(&devices[0], |plugin, entry| {
-            let hash = FileHash::read(&plugin.path).map_err(|error| {
-                let path = plugin.path.display();
-                unwritable(file, format!("the plugin '{path}' cannot be read: {error}"))
-            })?;
-            Ok(Certificate::new(plugin, entry, &hash, options.isolated, &options.filter))
+            let hash = hash_of(&plugin.path).map_err(|why| unwritable(file, why))?;
+            let (isolated, filter) = (options.isolated, &options.filter);
+            let certificate = Certificate::new(plugin, entry, &hash, isolated, filter);
+            let (file, plugin) = (file.to_owned(), plugin.path.clone());
+            Ok(ReportFile { file, destination, plugin, hash, certificate })
         });
-        let certificate = begun.unwrap_or_else(|error| Err(unwritable(file, error)))?;
-        Ok(ReportFile { file: file.to_owned(), destination, certificate })
+        begun.unwrap_or_else(|error| Err(unwritable(file, error)))
     }
 
     /// Adds the results of a device, and its answers. Blocks.
@@ -47,11 +49,26 @@ impl ReportFile {
         self.certificate.add(device, isolated::ask(options, device), results);
     }
 
-    /// Writes the file.
+    /// Writes the file, unless the plugin's file has changed: then behaviours may have run with
+    /// either contents.
     pub(super) fn write(self) -> Result<(), Failure> {
-        let written = self.destination.write(self.certificate);
-        written.map_err(|error| unwritable(&self.file, error))
+        let ReportFile { file, destination, plugin, hash, certificate } = self;
+        let (before, now) = (hash, hash_of(&plugin).map_err(|why| unwritable(&file, why))?);
+        if now != before {
+            let (plugin, before, now) = (plugin.display(), before.sha256, now.sha256);
+            let why = format!(
+                "the plugin '{plugin}' changed during the run: its SHA-256 was {before}, and is \
+                 {now}; run the suite again"
+            );
+            return Err(unwritable(&file, why));
+        }
+        destination.write(certificate).map_err(|error| unwritable(&file, error))
     }
+}
+
+fn hash_of(plugin: &Path) -> Result<FileHash, String> {
+    FileHash::read(plugin)
+        .map_err(|error| format!("the plugin '{}' cannot be read: {error}", plugin.display()))
 }
 
 fn unwritable(file: &Path, why: impl Display) -> Failure {
