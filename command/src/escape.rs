@@ -9,11 +9,15 @@ const LONGEST_NAME: usize = 256;
 /// long name is left out.
 pub(crate) fn name(text: &str) -> String {
     let shown = text.char_indices().nth(LONGEST_NAME).map_or(text, |(end, _)| &text[..end]);
-    let line = printable(shown).replace('\n', "\\n").replace('\t', "\\t");
     match text.len() - shown.len() {
-        0 => line,
-        left => format!("{line}… ({left} more bytes)"),
+        0 => line(shown),
+        left => format!("{}… ({left} more bytes)", line(shown)),
     }
+}
+
+/// Returns a text in one line, with control characters, newlines and tabs as escapes.
+pub(crate) fn line(text: &str) -> String {
+    printable(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// Returns a JSON text in which the control characters allowed by JSON are escapes too.

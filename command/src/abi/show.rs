@@ -1,7 +1,8 @@
-//! The facts as text.
+//! The facts as text. Names in files may have newlines, which must not look like further lines.
 
 use super::Interface;
 use super::verdict::Change;
+use crate::escape;
 use longshore_plugin_api::abi;
 
 /// Returns the plugins, their differences, and the verdict on the last one.
@@ -37,7 +38,7 @@ pub(super) fn text(
             lines.extend(problems.iter().map(|problem| format!("incompatible: {problem}")));
         }
     }
-    lines.join("\n")
+    lines.iter().map(|line| escape::line(line)).collect::<Vec<_>>().join("\n")
 }
 
 fn plugin(plugin: &Interface) -> Vec<String> {
@@ -45,16 +46,18 @@ fn plugin(plugin: &Interface) -> Vec<String> {
     let mut lines = vec![plugin.path.clone()];
     let mut fact = |name: &str, value: String| lines.push(format!("  {name:<12} {value}"));
     if let Some(note) = &file.note {
-        fact("backend", note.backend.clone());
+        fact("backend", escape::name(&note.backend));
         fact("interface", format!("{}.{}", note.interface.0, note.interface.1));
         fact("formats", list(&note.image_formats));
-        fact("driver", note.driver.clone().unwrap_or("none".to_owned()));
+        fact("driver", note.driver.as_deref().map_or("none".to_owned(), escape::name));
     }
     fact("architecture", file.architecture.clone());
     fact("libraries", list(&file.needed));
     fact("glibc", file.glibc.clone().unwrap_or("none".to_owned()));
     if let Some(opened) = &plugin.opened {
-        fact("name", format!("{} {}, by {}", opened.name, opened.version, opened.vendor));
+        let [name, version, vendor] =
+            [&opened.name, &opened.version, &opened.vendor].map(|text| escape::name(text));
+        fact("name", format!("{name} {version}, by {vendor}"));
         let versions = |versions: &[u32]| {
             versions.iter().map(u32::to_string).collect::<Vec<_>>().join(" and ")
         };
@@ -71,5 +74,6 @@ fn plugin(plugin: &Interface) -> Vec<String> {
 }
 
 fn list(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| escape::name(name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

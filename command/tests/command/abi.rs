@@ -115,3 +115,27 @@ fn exported_symbols_beside_the_entry_are_a_warning() {
     assert!(names.contains(&"leaked".into()), "{names:?}");
     assert!(shown["warnings"].to_string().contains("symbols beside 'longshore_plugin'"));
 }
+
+#[test]
+fn names_with_newlines_forge_no_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let needed = folder.path().join("libneeded.so");
+    let source = folder.path().join("needed.c");
+    std::fs::write(&source, "int needed(void) { return 1; }").unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wl,-soname,x\ncompatible: it is\n", "-o"]);
+    assert!(compiler.arg(&needed).arg(&source).status().unwrap().success());
+    std::fs::write(&source, "int needed(void); int other(void) { return needed(); }").unwrap();
+    let other = folder.path().join("other.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wl,--no-as-needed", "-o"]).arg(&other).arg(&source);
+    assert!(compiler.arg(&needed).status().unwrap().success());
+    let plain = library(folder.path(), "plain.so", "int x;");
+    for files in [&[&*other][..], &[&other, &plain], &[&plain, &other]] {
+        let shown = abi(files, &[]);
+        assert!(shown.stdout.contains("x\\ncompatible: it is\\n"), "{}", shown.stdout);
+        assert!(!shown.stdout.contains("\ncompatible"), "{}", shown.stdout);
+    }
+    let json = abi(&[&other], &["--json"]).json();
+    assert!(json["plugins"][0]["needed"].to_string().contains("x\\ncompatible: it is\\n"));
+}
