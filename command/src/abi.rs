@@ -68,9 +68,12 @@ impl Abi {
         let plugins = files.map(|file| self.read(file)).collect::<Result<Vec<_>, _>>()?;
         let last = plugins.last().expect("there is a first file");
         let mut problems = verdict::problems(last);
-        let warnings = verdict::warnings(last);
+        let mut warnings = verdict::warnings(last);
         let changes = match &plugins[..] {
-            [old, new] => verdict::changes(old, new),
+            [old, new] => {
+                warnings.extend(verdict::incomplete(old));
+                verdict::changes(old, new)
+            }
             _ => Vec::new(),
         };
         let breaking = changes.iter().filter(|change| change.is_breaking);

@@ -78,6 +78,27 @@ pub(super) fn warnings(plugin: &Interface) -> Vec<String> {
     warnings
 }
 
+/// Returns the reasons why a comparison with a first plugin is incomplete.
+pub(super) fn incomplete(old: &Interface) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if old.file.note.is_none() {
+        warnings.push(
+            "the first plugin has no note of owner 'Longshore' (P-2): its interface, backend, \
+             image formats and driver are unknown, and were not compared"
+                .to_owned(),
+        );
+    }
+    if let Some(why) = &old.not_opened {
+        warnings.push(format!(
+            "the tables of the first plugin are unknown, and were not compared: {why}"
+        ));
+    }
+    if let Some(why) = old.opened.as_ref().and_then(|opened| opened.refusal.as_ref()) {
+        warnings.push(format!("hosts do not take the first plugin: {why}"));
+    }
+    warnings
+}
+
 /// Returns the differences between two plugins.
 pub(super) fn changes(old: &Interface, new: &Interface) -> Vec<Change> {
     let mut changes = Changes(Vec::new());

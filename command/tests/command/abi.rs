@@ -139,3 +139,26 @@ fn names_with_newlines_forge_no_lines() {
     let json = abi(&[&other], &["--json"]).json();
     assert!(json["plugins"][0]["needed"].to_string().contains("x\\ncompatible: it is\\n"));
 }
+
+#[test]
+fn a_first_plugin_with_unknown_tables_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = toy_plugin(folder.path(), "toy", "return 0;");
+    let old = folder.path().join("old");
+    std::fs::create_dir(&old).unwrap();
+    let dying = "CONNECT=return 0; } __attribute__((constructor)) static void die(void) { abort();";
+    let dying = toy_plugin_with(&old, "toy", dying);
+    let other = library(&old, "other.so", "int x;");
+    let tables = "warning: the tables of the first plugin are unknown, and were not compared: ";
+    for (first, expected) in [
+        (&dying, &[&*format!("{tables}its process died of signal 6\n")][..]),
+        (&other, &["warning: the first plugin has no note", &format!("{tables}it is no plugin")]),
+    ] {
+        let shown = abi(&[first, &new], &[]);
+        for text in expected {
+            assert!(shown.stdout.contains(text), "no '{text}' in: {}", shown.stdout);
+        }
+    }
+    let shown = abi(&[&new, &new], &[]);
+    assert!(!shown.stdout.contains("first plugin"), "{}", shown.stdout);
+}
