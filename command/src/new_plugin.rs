@@ -89,12 +89,35 @@ impl NewPlugin {
         let released = format!("{INTERFACE} = \"{major}.{minor}\"");
         let Some(path) = &self.path else { return Ok(released) };
         let source = interface_in(path)?;
+        let text = source.to_str().ok_or_else(|| {
+            let message = format!(
+                "--path leads to '{}', which is not UTF-8, as all text of a manifest must be",
+                source.display()
+            );
+            Failure::new(Exit::Usage, message).or_hint("rename the folder, or move the clone")
+        })?;
         Ok(format!(
             "{released}\n\n# The source of the interface, in the place of the released crate.\n\
-             [patch.crates-io]\n{INTERFACE} = {{ path = {:?} }}",
-            source.display().to_string()
+             [patch.crates-io]\n{INTERFACE} = {{ path = {} }}",
+            toml_string(text)
         ))
     }
+}
+
+/// Returns a basic string of TOML, in which only quotes, backslashes and control characters are
+/// escaped. The escapes of Rust's `Debug` are others.
+fn toml_string(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            _ if letter.is_ascii_control() => {
+                quoted.push_str(&format!("\\u{:04X}", u32::from(letter)));
+            }
+            _ => quoted.push(letter),
+        }
+    }
+    quoted + "\""
 }
 
 /// Returns the folder of the interface's crate at or below `path`, as an absolute path.
@@ -163,4 +186,15 @@ fn date() -> Result<String, Failure> {
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     shlex::try_quote(&path).map(|word| word.into_owned()).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_of_toml_escapes_quotes_backslashes_and_controls() {
+        assert_eq!(toml_string("/a b/e\u{301}ß'"), "\"/a b/e\u{301}ß'\"");
+        assert_eq!(toml_string("\"\\\t\n\u{7f}"), r#""\"\\\u0009\u000A\u007F""#);
+    }
 }

@@ -1,8 +1,11 @@
 //! `longshore new-plugin`. `tests/tests/hosting/new_plugin.rs` builds its projects.
 
 use crate::support::{Outcome, command, outcome};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::Command;
 
 fn new_plugin(folder: &Path, arguments: &[&str]) -> Outcome {
     outcome(command().current_dir(folder).arg("new-plugin").args(arguments))
@@ -54,6 +57,45 @@ fn a_project_in_rust_names_the_released_crate_or_a_clone() {
     let line = manifest("two").lines().find(|line| line.contains("path = ")).unwrap().to_owned();
     let path = line.split('"').nth(1).unwrap();
     assert!(Path::new(path).is_absolute() && Path::new(path).ends_with("plugin-api"), "{line}");
+}
+
+/// Makes a folder with the manifest of the interface's crate, by which `--path` finds the crate.
+fn clone_at(folder: &Path) {
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(folder.join("src/lib.rs"), "").unwrap();
+    let manifest = "[package]\nname = \"longshore-plugin-api\"\nversion = \"1.0.0\"\n[workspace]\n";
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+}
+
+#[test]
+fn cargo_reads_the_path_of_a_clone_with_unusual_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["e\u{301}", "\u{202e}\u{a0}", "quote\" \\ \u{1} 'x'"] {
+        let project = folder.path().join("project");
+        clone_at(&folder.path().join(name));
+        let made = ["my", "--lang", "rust", "--folder", "project", "--path", name];
+        new_plugin(folder.path(), &made).assert_succeeds();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["metadata", "--format-version", "1", "--offline"]).current_dir(&project);
+        let read = outcome(&mut cargo);
+        assert_eq!(read.code, 0, "{name:?}: {}", read.stderr);
+        let expected = folder.path().join(name).join("Cargo.toml");
+        let packages = read.json()["packages"].as_array().unwrap().clone();
+        let paths = packages.iter().filter_map(|package| package["manifest_path"].as_str());
+        assert!(paths.into_iter().any(|path| Path::new(path) == expected), "{name:?}");
+        fs::remove_dir_all(project).unwrap();
+    }
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let clone = folder.path().join(OsStr::from_bytes(b"cl\xffne"));
+    clone_at(&clone);
+    let mut made = command();
+    made.current_dir(folder.path()).args(["new-plugin", "my", "--lang", "rust", "--path"]);
+    outcome(made.arg(clone)).assert_fails(2, &["which is not UTF-8", "hint: rename the folder"]);
+    assert!(!folder.path().join("my").exists());
 }
 
 #[test]
