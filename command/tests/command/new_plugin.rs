@@ -42,6 +42,14 @@ fn each_language_has_a_project_with_packages_and_ci() {
         assert!(control.contains("Package: longshore-plugin-my-gpu\n"), "{control}");
     }
     assert_eq!(names(folder.path()), ["c", "cpp", "rust"]);
+    // rpmbuild ends with an error if it finds no debug information for its package.
+    for (language, has_debug_information) in [("rust", false), ("c", true), ("cpp", true)] {
+        let file = folder.path().join(language).join("longshore-plugin-my-gpu.spec");
+        let spec = fs::read_to_string(file).unwrap();
+        let is_off = spec.contains("\n%global debug_package %{nil}\n");
+        assert_eq!(is_off, !has_debug_information, "{spec}");
+        assert_eq!(spec.contains("CMAKE_BUILD_TYPE=RelWithDebInfo"), has_debug_information);
+    }
 }
 
 #[test]
