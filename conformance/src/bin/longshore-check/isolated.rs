@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
 const NO_PROCESS: &str = "cannot run it in a process of its own";
-/// The time beyond the limit of a behaviour in which its process must start and end, and the time
-/// for the answers of a device.
+/// The time beyond the limit of a behaviour in which its process must start and end.
 const MARGIN: Duration = Duration::from_secs(30);
+/// The time for the answers of a device, in which its process opens the device.
+const ANSWERS: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Runs a behaviour in a process of its own. Blocks.
@@ -30,7 +31,7 @@ pub(super) fn run(options: &Options, device: &DeviceName, behaviour: &Behaviour)
 
 /// Asks a device for its part of a report in a process of its own. Blocks.
 pub(super) fn ask(options: &Options, device: &DeviceName) -> DeviceAnswers {
-    match child(options, device, &[], amount::limit(MARGIN)) {
+    match child(options, device, &[], amount::limit(ANSWERS)) {
         Ok((file, status)) => DeviceAnswers::read(file.path(), status),
         Err(error) => DeviceAnswers::unknown(format!("{NO_PROCESS}: {error}")),
     }
