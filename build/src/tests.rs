@@ -58,6 +58,19 @@ fn sources_and_their_own_headers_cause_another_build() {
     assert_eq!(files, ["saxpy.c", "scale.h"].map(|name| folder.path().join(name)));
 }
 
+/// A container builds in `/usr/src`.
+#[test]
+fn sources_and_headers_below_usr_cause_another_build() {
+    let Ok(folder) = tempfile::tempdir_in("/usr/src") else {
+        println!("/usr/src is not writable; nothing was tried");
+        return;
+    };
+    let Some(kernels) = sources(folder.path()) else { return };
+    let targets = kernels.parsed_targets(std::env::consts::ARCH).unwrap();
+    let files = kernels.compilation(targets).dependencies().unwrap();
+    assert_eq!(files, ["saxpy.c", "scale.h"].map(|name| folder.path().join(name)));
+}
+
 #[test]
 fn an_error_shows_the_compilers_message_and_the_wrong_target() {
     let folder = tempfile::tempdir().unwrap();

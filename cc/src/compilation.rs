@@ -9,7 +9,7 @@ use crate::source::{Language, Source};
 use crate::step::{Diagnostics, in_parallel};
 use crate::target::{ImageKind, Target};
 use crate::workspace::Workspace;
-use crate::{options, path, profile};
+use crate::{options, path, profile, system};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -152,15 +152,16 @@ impl Compilation {
         let sources = self.sources()?;
         let workspace = Workspace::new()?;
         let first = Compilation { targets: self.targets[..1].to_vec(), ..self.clone() };
-        let mut found = self.files.clone();
+        let mut found = Vec::new();
         for source in &sources {
             let files = first.with_builds(source, &workspace, |builds| builds[0].files(0));
             found.extend(files.unwrap_or_default().into_iter().map(PathBuf::from));
         }
         let is_own = |file: &PathBuf| {
-            file.exists() && !file.starts_with("/usr") && !file.starts_with(workspace.path())
+            file.exists() && !system::has(file) && !file.starts_with(workspace.path())
         };
         found.retain(is_own);
+        found.extend(self.files.iter().cloned());
         found.sort();
         found.dedup();
         Ok(found)
@@ -233,8 +234,7 @@ impl Compilation {
     ) -> Result<Option<Vec<Source>>, Failure> {
         let mut result = sources.to_vec();
         let mut helps = false;
-        let is_of_user =
-            |file: &Path| !file.starts_with("/usr") && !file.starts_with(workspace.path());
+        let is_of_user = |file: &Path| !system::has(file) && !file.starts_with(workspace.path());
         for (index, source) in sources.iter().enumerate() {
             let Ok(text) = std::fs::read(&source.shown) else { continue };
             let text = String::from_utf8_lossy(&text);

@@ -27,6 +27,7 @@ pub mod path;
 mod profile;
 mod source;
 mod step;
+mod system;
 mod target;
 mod undefined;
 mod workspace;
