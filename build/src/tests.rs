@@ -58,6 +58,19 @@ fn sources_and_their_own_headers_cause_another_build() {
     assert_eq!(files, ["saxpy.c", "scale.h"].map(|name| folder.path().join(name)));
 }
 
+#[test]
+fn headers_of_each_target_cause_another_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(kernels) = sources(folder.path()) else { return };
+    let source = format!("#ifdef __NVPTX__\n#include \"gpu.h\"\n#endif\n{SAXPY}");
+    std::fs::write(folder.path().join("saxpy.c"), source).unwrap();
+    std::fs::write(folder.path().join("gpu.h"), "").unwrap();
+    let kernels = kernels.with_targets("host,nvptx64:sm_80");
+    let targets = kernels.parsed_targets(std::env::consts::ARCH).unwrap();
+    let files = kernels.compilation(targets).dependencies().unwrap();
+    assert_eq!(files, ["gpu.h", "saxpy.c", "scale.h"].map(|name| folder.path().join(name)));
+}
+
 /// A container builds in `/usr/src`.
 #[test]
 fn sources_and_headers_below_usr_cause_another_build() {

@@ -144,17 +144,19 @@ impl Compilation {
     }
 
     /// Returns the files on which the images depend: the sources, and the headers that they include
-    /// for the first target, without the system's. Blocks.
+    /// for any of the targets, without the system's. Without a compiler, these are the sources
+    /// alone. Blocks.
     ///
     /// # Errors
-    /// Sources that cannot be read; a missing compiler.
+    /// Sources that cannot be read, or options that are refused.
     pub fn dependencies(&self) -> Result<Vec<PathBuf>, Failure> {
         let sources = self.sources()?;
         let workspace = Workspace::new()?;
-        let first = Compilation { targets: self.targets[..1].to_vec(), ..self.clone() };
         let mut found = Vec::new();
         for source in &sources {
-            let files = first.with_builds(source, &workspace, |builds| builds[0].files(0));
+            let files = self.with_builds(source, &workspace, |builds| {
+                in_parallel(builds, |build| build.files(0)).concat()
+            });
             found.extend(files.unwrap_or_default().into_iter().map(PathBuf::from));
         }
         let is_own = |file: &PathBuf| {
