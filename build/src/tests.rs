@@ -71,6 +71,20 @@ fn headers_of_each_target_cause_another_build() {
     assert_eq!(files, ["gpu.h", "saxpy.c", "scale.h"].map(|name| folder.path().join(name)));
 }
 
+#[test]
+fn headers_that_are_not_found_cause_another_build() {
+    let folder = tempfile::tempdir().unwrap();
+    if sources(folder.path()).is_none() {
+        return;
+    }
+    let source = "#include \"none.h\"\n#include <vendors/none.h>\n__global__ void k() {}\n";
+    std::fs::write(folder.path().join("k.cu"), source).unwrap();
+    let kernels = Kernels::new("k").with_source(folder.path().join("k.cu"));
+    let targets = kernels.parsed_targets(std::env::consts::ARCH).unwrap();
+    let files = kernels.compilation(targets).dependencies().unwrap();
+    assert_eq!(files, ["k.cu", "none.h", "vendors/none.h"].map(|name| folder.path().join(name)));
+}
+
 /// A container builds in `/usr/src`.
 #[test]
 fn sources_and_headers_below_usr_cause_another_build() {

@@ -144,8 +144,8 @@ impl Compilation {
     }
 
     /// Returns the files on which the images depend: the sources, and the headers that they include
-    /// for any of the targets, without the system's. Without a compiler, these are the sources
-    /// alone. Blocks.
+    /// for any of the targets, without the system's. A header that is not found is among them as a
+    /// file beside its source. Without a compiler, these are the sources alone. Blocks.
     ///
     /// # Errors
     /// Sources that cannot be read, or options that are refused.
@@ -157,12 +157,14 @@ impl Compilation {
             let files = self.with_builds(source, &workspace, |builds| {
                 in_parallel(builds, |build| build.files(0)).concat()
             });
-            found.extend(files.unwrap_or_default().into_iter().map(PathBuf::from));
+            // Clang names the files that it found by paths, and missing ones as the source does.
+            let beside = |file: String| match Path::new(&file).exists() {
+                true => PathBuf::from(file),
+                false => source.shown.with_file_name(file),
+            };
+            found.extend(files.unwrap_or_default().into_iter().map(beside));
         }
-        let is_own = |file: &PathBuf| {
-            file.exists() && !system::has(file) && !file.starts_with(workspace.path())
-        };
-        found.retain(is_own);
+        found.retain(|file| !system::has(file) && !file.starts_with(workspace.path()));
         found.extend(self.files.iter().cloned());
         found.sort();
         found.dedup();
