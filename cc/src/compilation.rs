@@ -248,7 +248,7 @@ impl Compilation {
             let keywords = RefCell::new(Keywords::default());
             let copy = |reduced: &Reduced, names: &[String]| {
                 let keywords = keywords.borrow();
-                cuda::rewritten(source, Some((reduced, &keywords)), names, workspace.path())
+                cuda::rewritten(source, index, Some((reduced, &keywords)), names, workspace.path())
             };
             let errors = |reduced: &Reduced| loop {
                 let errors = self.errors(&copy(reduced, names).ok()?, workspace)?;
@@ -341,12 +341,13 @@ impl Compilation {
         if self.kernels.is_empty() {
             return Ok(sources);
         }
-        let source = sources.iter_mut().find(|source| source.language.has_kernels());
-        let source = source.ok_or_else(|| {
+        let mut all = sources.iter_mut().enumerate();
+        let source = all.find(|(_, source)| source.language.has_kernels());
+        let (index, source) = source.ok_or_else(|| {
             let message = "--kernel expects a source in CUDA (.cu) or HIP (.hip)";
             Failure::new(Exit::Usage, message)
         })?;
-        *source = cuda::rewritten(source, None, &self.kernels, folder)?;
+        *source = cuda::rewritten(source, index, None, &self.kernels, folder)?;
         Ok(sources)
     }
 

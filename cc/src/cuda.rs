@@ -98,12 +98,14 @@ fn names(language: Language) -> impl Iterator<Item = String> {
 
 /// Writes a source with the code of another one, or with the text of `reduced` and its keywords in
 /// its place. The source makes the compiler generate the kernels in `names`, such as
-/// `k<float, 256>`. Returns the new source.
+/// `k<float, 256>`. Returns the new source. The `index` of the source is a part of the names of its
+/// files.
 ///
 /// # Errors
 /// The file cannot be written.
 pub(crate) fn rewritten(
     source: &Source,
+    index: usize,
     reduced: Option<(&Reduced, &Keywords)>,
     names: &[String],
     folder: &Path,
@@ -128,16 +130,18 @@ pub(crate) fn rewritten(
             format!("#include \"{}\"\n", quoted(&path))
         }
     };
-    for (index, name) in names.iter().enumerate() {
+    for (number, name) in names.iter().enumerate() {
         // The use in a function of the host makes the compiler instantiate the kernel.
         let _ = writeln!(
             whole,
-            "__attribute__((host, unused)) static void longshore_kernel_{index}_() {{\n\
+            "__attribute__((host, unused)) static void longshore_kernel_{number}_() {{\n\
              #line {} \"--kernel\"\n(void){name}\n;}}",
-            2 * index + 1
+            2 * number + 1
         );
     }
+    // Sources in several folders, or in CUDA and HIP, may have the same name.
     let stem = source.shown.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = format!("{stem}.{index}");
     let file = folder.join(format!("{stem}.copy.{}", source.language.name()));
     std::fs::write(&file, whole).map_err(fail)?;
     let options =

@@ -121,6 +121,40 @@ fn kernels_of_samples_are_compiled_without_the_headers_beside_the_samples() {
     }
 }
 
+/// Each source has headers of its own: one is missing, and one has a part that clang refuses.
+#[test]
+fn sources_of_one_name_are_reduced_apart() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = ["a/k.cu", "b/k.cu", "b/k.hip"];
+        for (number, source) in sources.into_iter().enumerate() {
+            let header = format!("named_{number}.h");
+            let text = format!(
+                "#include <none_{number}.h>\n#include \"{header}\"\n\
+                 __global__ void k{number}(int *x) {{ x[threadIdx.x] = N{number}; }}\n"
+            );
+            let path = folder.path().join(source);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            let text =
+                format!("#define N{number} 1{number}\ninline void f{number}() {{ no(); }}\n");
+            std::fs::write(path.with_file_name(header), text).unwrap();
+        }
+        let mut compile = Command::new(command());
+        compile.current_dir(folder.path()).arg("cc").args(sources);
+        let compiled = compile.args(["--clang", clang, "-o", "image"]).output().unwrap();
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        assert!(compiled.status.success(), "{clang}: {said}");
+        for number in 0..sources.len() {
+            let kernel = format!("k{number}");
+            let ran = run(folder.path(), &["-k", &kernel, "-a", "out:i32[4]"]);
+            let printed = String::from_utf8_lossy(&ran.stdout);
+            let expected = format!("= 1{number}, 1{number}");
+            assert!(printed.contains(&expected), "{clang} {kernel}: {said}{printed}");
+        }
+    }
+}
+
 const FOR_ONE_GPU: &str = r#"
 #define WAIT asm volatile("bar.sync 1, 64;" ::: "memory")
 __device__ unsigned size() { unsigned r; asm("mov.u32 %0, %%total_smem_size;" : "=r"(r)); return r; }
