@@ -96,13 +96,13 @@ fn names(language: Language) -> impl Iterator<Item = String> {
     names.iter().map(|name| (*name).to_owned())
 }
 
-/// Writes a source with the code of another one, or with the text of `reduced` and its keywords in
+/// Writes a source with the text of another one, or with the text of `reduced` and its keywords in
 /// its place. The source makes the compiler generate the kernels in `names`, such as
 /// `k<float, 256>`. Returns the new source. The `index` of the source is a part of the names of its
 /// files.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file cannot be written, or the source cannot be read.
 pub(crate) fn rewritten(
     source: &Source,
     index: usize,
@@ -114,31 +114,22 @@ pub(crate) fn rewritten(
         let shown = source.shown.display();
         Failure::new(Exit::Runtime, format!("cannot write a copy of '{shown}': {error}"))
     };
-    let quoted = |path: &Path| path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     let shown = source.shown.to_string_lossy();
     let reduced = reduced.map(|(it, keywords)| (it, keywords.added_to(&it.texts)));
-    let mut whole = match &reduced {
+    let (declarations, text) = match &reduced {
         Some((reduced, texts)) => {
             let text = texts.get(shown.as_ref()).map_or("", String::as_str);
-            let declarations = reduced.declarations();
-            let file = quoted(&source.shown);
-            // Clang shows neither warnings nor macros of a system's header.
-            format!("# 1 \"{CUDA_HEADER}\" 3\n{declarations}\n# 1 \"{file}\"\n{text}\n")
+            (reduced.declarations(), text.as_bytes().to_vec())
         }
-        None => {
-            let path = std::path::absolute(&source.shown).map_err(fail)?;
-            format!("#include \"{}\"\n", quoted(&path))
-        }
+        None => (String::new(), std::fs::read(&source.shown).map_err(fail)?),
     };
-    for (number, name) in names.iter().enumerate() {
-        // The use in a function of the host makes the compiler instantiate the kernel.
-        let _ = writeln!(
-            whole,
-            "__attribute__((host, unused)) static void longshore_kernel_{number}_() {{\n\
-             #line {} \"--kernel\"\n(void){name}\n;}}",
-            2 * number + 1
-        );
-    }
+    // Clang shows neither warnings nor macros of a system's header. A line marker, unlike an
+    // include, can name any file.
+    let file = shown.replace('\\', "\\\\").replace('"', "\\\"");
+    let begin = format!("# 1 \"{CUDA_HEADER}\" 3\n{declarations}\n# 1 \"{file}\"\n");
+    // A byte order mark is only allowed at the beginning.
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
+    let whole = [begin.as_bytes(), text, instantiations(names).as_bytes()].concat();
     // Sources in several folders, or in CUDA and HIP, may have the same name.
     let stem = source.shown.file_stem().unwrap_or_default().to_string_lossy();
     let stem = format!("{stem}.{index}");
@@ -148,6 +139,20 @@ pub(crate) fn rewritten(
         reduced.map(|(it, texts)| replaced(it, &texts, &shown, &stem, folder)).transpose();
     let options = options.map_err(fail)?;
     Ok(Source { file, options: options.unwrap_or_default(), ..source.clone() })
+}
+
+/// Returns functions of the host whose use of the kernels makes the compiler instantiate them.
+fn instantiations(names: &[String]) -> String {
+    let mut text = String::from("\n");
+    for (index, name) in names.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "__attribute__((host, unused)) static void longshore_kernel_{index}_() {{\n\
+             #line {} \"--kernel\"\n(void){name}\n;}}",
+            2 * index + 1
+        );
+    }
+    text
 }
 
 /// Writes the headers of a reduced source, which `texts` has. Returns the options by which clang
@@ -198,7 +203,10 @@ fn replaced(
 /// Returns whether a source has code of a host, which is not compiled.
 pub(crate) fn has_host_code(source: &Source) -> bool {
     let text = std::fs::read_to_string(&source.file).unwrap_or_default();
-    source.language.has_kernels() && (text.contains("<<<") || text.contains("main("))
+    let ends_name = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let mut mains = text.match_indices("main(").map(|(at, _)| &text[..at]);
+    let has_host_code = text.contains("<<<") || mains.any(|before| !ends_name(before));
+    source.language.has_kernels() && has_host_code
 }
 
 /// Returns whether a source in C or C++ has kernels of CUDA or HIP.

@@ -94,6 +94,44 @@ fn kernels_are_found_by_the_spellings_of_their_sources() {
     });
 }
 
+/// The compiler gets a copy of such a source, with a line for the kernel. One of the sources begins
+/// with a byte order mark.
+#[test]
+fn kernels_of_templates_are_made_in_folders_of_any_name() {
+    let text = "#include \"five.h\"\n\
+                template <class T> __global__ void k(T *x) { x[threadIdx.x] = FIVE; }\n";
+    for clang in compilers() {
+        for (name, begin) in [("q\"x", ""), ("bs\\x", ""), ("a b", "\u{feff}")] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            let source = Path::new(name).join("main.cu");
+            std::fs::write(folder.path().join(&source), format!("{begin}{text}")).unwrap();
+            std::fs::write(folder.path().join(name).join("five.h"), "#define FIVE 5\n").unwrap();
+            let mut compile = Command::new(command());
+            compile.current_dir(folder.path()).arg("cc").arg(&source);
+            let arguments = ["--kernel", "k<int>", "--clang", clang, "-o", "image"];
+            let compiled = compile.args(arguments).output().unwrap();
+            let said = String::from_utf8_lossy(&compiled.stderr);
+            assert!(compiled.status.success(), "{clang} {name}: {said}");
+            let printed = run(folder.path(), "k<int>", &["-a", "out:i32[4]"]);
+            assert!(printed.contains("5 5 5 5"), "{clang} {name}: {said}{printed}");
+        }
+    }
+}
+
+#[test]
+fn only_a_function_of_the_name_main_is_code_of_the_host() {
+    let kernel = "__global__ void k(int *x) { x[0] = 1; }\n";
+    for (function, is_of_host) in
+        [("__device__ int domain(int x) { return x; }\n", false), ("int main() {}\n", true)]
+    {
+        compile_each(&format!("{function}{kernel}"), &[], |_, said| {
+            let is_named = said.contains("the code of the host is ignored");
+            assert_eq!(is_named, is_of_host, "{said}");
+        });
+    }
+}
+
 #[test]
 fn loops_that_stay_as_they_are_print_no_warning() {
     let source = "__global__ void k(float *x, int n) {\n#pragma unroll\n  \
