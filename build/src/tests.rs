@@ -116,3 +116,25 @@ fn an_error_shows_the_compilers_message_and_the_wrong_target() {
     let error = compile(&Kernels::new("nothing"));
     assert!(error.contains("at least one source"), "{error}");
 }
+
+/// LLVM would end the process of this test.
+#[test]
+fn a_function_that_two_sources_define_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    if sources(folder.path()).is_none() {
+        return;
+    }
+    let mut kernels = Kernels::new("twice");
+    for name in ["one.cu", "other.cu"] {
+        let kernel = name.replace(".cu", "");
+        let text = format!(
+            "__device__ int f(int x) {{ return x; }}\n\
+             __global__ void {kernel}(int *x) {{ *x = f(2); }}\n"
+        );
+        std::fs::write(folder.path().join(name), text).unwrap();
+        kernels = kernels.with_source(folder.path().join(name));
+    }
+    let error = kernels.compile_into(folder.path(), std::env::consts::ARCH).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("cannot be joined") && error.contains("'_Z1fi'"), "{error}");
+}

@@ -2,12 +2,17 @@
 
 use crate::types::*;
 use crate::{Functions, Library};
+use std::cell::RefCell;
+use std::ffi::{CStr, c_void};
+
+/// Greatest number of LLVM's errors in a message.
+const MOST_ERRORS: usize = 10;
 
 /// Joins modules of bitcode to one, changes it, and returns the new bitcode with what `change`
 /// returned; without descriptions for debuggers if `strip`.
 ///
 /// # Errors
-/// The problem of `change`, and of modules that LLVM cannot read or join.
+/// The problem of `change`, and of modules that LLVM cannot read or join, with LLVM's errors.
 ///
 /// # Safety
 /// The bitcode is a compiler's: LLVM does not check all of it, and can end the process. `change`
@@ -19,9 +24,14 @@ pub unsafe fn change_bitcode<T>(
     change: impl FnOnce(ContextRef, ModuleRef) -> Result<T, String>,
 ) -> Result<(Vec<u8>, T), String> {
     let llvm = library.functions();
-    // SAFETY: the context is new, and the module is of it.
-    unsafe {
+    let errors = Errors { llvm, texts: RefCell::default() };
+    // SAFETY: the context is new, and the module is of it. The context uses the errors only during
+    // calls of its functions, on this thread.
+    let result = unsafe {
         let context = (llvm.LLVMContextCreate)();
+        // Without a handler, LLVM ends the process after an error.
+        let to = (&raw const errors).cast_mut().cast();
+        (llvm.LLVMContextSetDiagnosticHandler)(context, Some(on_message), to);
         let result = joined(library, context, bitcode).and_then(|module| {
             let result = change(context, module).map(|made| {
                 if strip {
@@ -34,6 +44,37 @@ pub unsafe fn change_bitcode<T>(
         });
         (llvm.LLVMContextDispose)(context);
         result
+    };
+    let texts = errors.texts.into_inner();
+    match result {
+        result if texts.is_empty() => result,
+        Ok(_) => Err(format!("LLVM cannot change this bitcode: {}", texts.join("; "))),
+        Err(problem) => Err(format!("{problem}: {}", texts.join("; "))),
+    }
+}
+
+/// The errors that LLVM reports to a context.
+struct Errors<'a> {
+    llvm: &'a Functions,
+    texts: RefCell<Vec<String>>,
+}
+
+/// Keeps the text of an error.
+///
+/// # Safety
+/// `to` points to the [`Errors`] of the context, and the message is LLVM's.
+unsafe extern "C" fn on_message(message: DiagnosticRef, to: *mut c_void) {
+    // SAFETY: promised by the caller. LLVM's text is disposed of after its copy is made.
+    let (errors, severity, text) = unsafe {
+        let errors = &*to.cast_const().cast::<Errors<'_>>();
+        let text = (errors.llvm.LLVMGetDiagInfoDescription)(message);
+        let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
+        (errors.llvm.LLVMDisposeMessage)(text);
+        (errors, (errors.llvm.LLVMGetDiagInfoSeverity)(message), owned)
+    };
+    let mut texts = errors.texts.borrow_mut();
+    if severity == SEVERITY_ERROR && texts.len() < MOST_ERRORS {
+        texts.push(text);
     }
 }
 
@@ -64,7 +105,11 @@ unsafe fn joined(
                     None
                 }
                 0 if (llvm.LLVMLinkModules2)(whole, module) == 0 => None,
-                0 => Some("the sources define the same function twice".to_owned()),
+                0 => Some(
+                    "the sources cannot be joined; define each function and variable in one of \
+                     them, or make it static"
+                        .to_owned(),
+                ),
                 _ => Some(format!("LLVM {} cannot read this bitcode", library.major())),
             }
         };
@@ -83,7 +128,7 @@ unsafe fn joined(
 ///
 /// # Safety
 /// The module is alive and valid.
-unsafe fn written(llvm: &Functions, module: ModuleRef) -> Vec<u8> {
+pub(crate) unsafe fn written(llvm: &Functions, module: ModuleRef) -> Vec<u8> {
     // SAFETY: promised by the caller; the buffer is given back.
     unsafe {
         let written = (llvm.LLVMWriteBitcodeToMemoryBuffer)(module);
