@@ -24,7 +24,8 @@ struct Kernel<'a> {
 
 /// Returns the module's text.
 pub(crate) fn module(name: &str, images: &[TargetImage], described: &[Described]) -> String {
-    let mut names = Names::new(&["image", "load", "program"]);
+    // A function of the name `clone` would hide the one of the trait.
+    let mut names = Names::new(&["image", "load", "program", "clone"]);
     let mut kernels = Vec::new();
     for described in described {
         let (symbol, description) = described;

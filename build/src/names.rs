@@ -10,6 +10,10 @@ const KEYWORDS: &str = "as async await become box break const continue do dyn el
      static struct trait true try type typeof unsafe unsized use virtual where while yield abstract \
      crate self super Self _";
 
+/// Names that a parameter of a function cannot have: those of all functions, and values that every module of
+/// Rust knows. A parameter of such a name would be a pattern for the value.
+const NO_PARAMETERS: [&str; 7] = ["self", "queue", "grid", "None", "Some", "Ok", "Err"];
+
 /// Checks a name of kernels, which is part of file names.
 pub(crate) fn check(name: &str) -> Result<(), Error> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -75,7 +79,7 @@ pub(crate) fn parameter_names(declaration: &str, count: usize) -> Vec<String> {
     };
     let parameters: Vec<&str> = list.unwrap_or_default().split(separates).collect();
     let is_complete = parameters.len() == count;
-    let mut names = Names::new(&["self", "queue", "grid"]);
+    let mut names = Names::new(&NO_PARAMETERS);
     let name = |index: usize| {
         let named = parameters.get(index).filter(|_| is_complete).and_then(|text| last_name(text));
         names.identifier(&named.unwrap_or_else(|| format!("argument_{index}")))
@@ -103,6 +107,7 @@ mod tests {
         assert_eq!(names("(uint64_t n, float a, const float *x)", 3), "n a x");
         assert_eq!(names("(int queue, int type, float (&in)[4])", 3), "queue_ type_ argument_2");
         assert_eq!(names("(pair<int, float> p, float *__restrict__ y[2])", 2), "p y");
+        assert_eq!(names("(int None, int Some, int Ok, int Err)", 4), "None_ Some_ Ok_ Err_");
         assert_eq!(names("(int, float *)", 2), "argument_0 argument_1");
         assert_eq!(names("(int x, int x)", 2), "x x_");
         assert_eq!(names("", 1), "argument_0");

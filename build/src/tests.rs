@@ -6,6 +6,7 @@ const SAXPY: &str = "#include <longshore_device.h>\n#include \"scale.h\"\n\
     struct pair { float a, b; };\n\
     LONGSHORE_KERNEL(saxpy, (uint64_t n, float a, const float *x, float *y)) {\n\
       uint64_t i = longshore_global_id(0); if (i < n) y[i] += SCALE * a * x[i]; }\n\
+    LONGSHORE_KERNEL(clone, (float *None)) { *None = 1; }\n\
     LONGSHORE_KERNEL(move, (LONGSHORE_BY_VALUE(struct pair, type), struct pair *to, int16_t s)) {\n\
       if (longshore_global_id(0) == 0 && s) *to = type; }\n";
 
@@ -41,6 +42,8 @@ fn the_functions_have_the_types_that_the_image_describes() {
         "        type_: impl ::longshore::Argument,\n        to: impl ::longshore::PointerTo<()>,\n        \
          s: i16,\n",
         "program.kernel(\"move\")?",
+        "clone_: program.kernel(\"clone\")?",
+        "        None_: impl ::longshore::PointerTo<f32>,\n",
         "/saxpy.0.img",
     ] {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
