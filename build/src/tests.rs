@@ -141,3 +141,32 @@ fn a_function_that_two_sources_define_is_an_error() {
     let error = error.to_string();
     assert!(error.contains("cannot be joined") && error.contains("'_Z1fi'"), "{error}");
 }
+
+/// The declaration of one of the kernels is in a header.
+#[test]
+fn the_source_that_declares_a_template_makes_its_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    if sources(folder.path()).is_none() {
+        return;
+    }
+    let template = |name: &str| {
+        format!("template <class T> __global__ void {name}(T *x) {{ x[threadIdx.x] *= 2; }}\n")
+    };
+    for (name, text) in [
+        ("o.cu", "__global__ void fill(int *x) { x[threadIdx.x] = 1; }\n".to_owned()),
+        ("t.cu", template("scale")),
+        ("u.cu", "#include \"shift.h\"\n".to_owned()),
+        ("shift.h", template("shift")),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let kernels = Kernels::new("k").with_instance("scale<float>").with_instance("shift<int>");
+    let kernels = ["o.cu", "t.cu", "u.cu"]
+        .into_iter()
+        .fold(kernels, |kernels, name| kernels.with_source(folder.path().join(name)));
+    kernels.compile_into(folder.path(), std::env::consts::ARCH).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("k.kernels.rs")).unwrap();
+    for kernel in ["fill", "scale_float", "shift_int"] {
+        assert!(text.contains(&format!("pub unsafe fn {kernel}(")), "{kernel}: {text}");
+    }
+}

@@ -1,5 +1,7 @@
 //! A compilation: its sources, targets and options, and its steps.
 
+mod instances;
+
 use crate::build::{Build, Job};
 use crate::clang::Compilers;
 use crate::cuda::{self, Keywords, Reduced};
@@ -184,7 +186,7 @@ impl Compilation {
 
     fn images(&self, sources: &[Source]) -> Result<Output, Failure> {
         let workspace = Workspace::new()?;
-        let named = self.with_instances(sources, workspace.path())?;
+        let named = self.with_instances(sources, &workspace)?;
         let first = self.attempt(&named, &workspace)?;
         let has_kernels = sources.iter().any(|source| source.language.has_kernels());
         let (images, diagnostics) = match first {
@@ -242,8 +244,7 @@ impl Compilation {
         for (index, source) in sources.iter().enumerate() {
             let Ok(text) = std::fs::read(&source.shown) else { continue };
             let text = String::from_utf8_lossy(&text);
-            let is_named = source.file != source.shown;
-            let names: &[String] = if is_named { &self.kernels } else { &[] };
+            let names: &[String] = &source.kernels;
             let name = source.shown.to_string_lossy();
             let keywords = RefCell::new(Keywords::default());
             let copy = |reduced: &Reduced, names: &[String]| {
@@ -326,29 +327,6 @@ impl Compilation {
             diagnostics: &diagnostics,
         };
         self.builds(&job).ok().map(|builds| body(&builds))
-    }
-
-    /// Returns the sources, of which one makes the kernels that the command line names.
-    fn with_instances(&self, sources: &[Source], folder: &Path) -> Result<Vec<Source>, Failure> {
-        let mut sources = sources.to_vec();
-        for source in sources.iter().filter(|source| cuda::has_host_code(source)) {
-            log::warn!(
-                "'{}': the code of the host is ignored: an image has kernels and device functions \
-                 alone",
-                source.shown.display()
-            );
-        }
-        if self.kernels.is_empty() {
-            return Ok(sources);
-        }
-        let mut all = sources.iter_mut().enumerate();
-        let source = all.find(|(_, source)| source.language.has_kernels());
-        let (index, source) = source.ok_or_else(|| {
-            let message = "--kernel expects a source in CUDA (.cu) or HIP (.hip)";
-            Failure::new(Exit::Usage, message)
-        })?;
-        *source = cuda::rewritten(source, index, None, &self.kernels, folder)?;
-        Ok(sources)
     }
 
     fn clang_options(&self) -> Vec<OsString> {

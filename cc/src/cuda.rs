@@ -14,6 +14,7 @@ mod unknown;
 
 pub(crate) use host::{Reduced, accepted, overloaded, reduce};
 pub(crate) use keywords::Keywords;
+pub(crate) use unknown::declares;
 
 use crate::failure::{Exit, Failure};
 use crate::headers::CUDA_HEADER;

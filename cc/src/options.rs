@@ -259,6 +259,7 @@ mod tests {
             shown: "k".into(),
             language,
             options: Vec::new(),
+            kernels: Vec::new(),
         };
         let sources = [source(Language::C), source(Language::Cpp)];
         let options = strings("-std=c11 -std=c++17 -O1");

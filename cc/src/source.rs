@@ -64,6 +64,8 @@ pub(crate) struct Source {
     pub(crate) language: Language,
     /// Options of clang for this source alone.
     pub(crate) options: Vec<OsString>,
+    /// The kernels to make of its templates, such as "k<float, 256>".
+    pub(crate) kernels: Vec<String>,
 }
 
 impl Source {
@@ -97,7 +99,7 @@ impl Source {
                 .or_hint("set the language of all sources with -x c, -x c++, -x cuda or -x hip")
         })?;
         let (file, shown) = (file.to_owned(), file.to_owned());
-        Ok(Source { file, shown, language, options: Vec::new() })
+        Ok(Source { file, shown, language, options: Vec::new(), kernels: Vec::new() })
     }
 }
 

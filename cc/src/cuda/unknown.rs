@@ -116,6 +116,37 @@ fn kernels(text: &str) -> Vec<&str> {
     names
 }
 
+/// Returns whether a text declares a kernel that a user names, such as `ns::k<float, 256>` or
+/// `(void (*)(float *))k<float>`.
+pub(crate) fn declares(text: &str, kernel: &str) -> bool {
+    let name = last_name(without_cast(kernel).split('<').next().unwrap_or_default());
+    kernels(text).into_iter().any(|declared| last_name(declared) == name)
+}
+
+/// Returns the text behind a type in parentheses.
+fn without_cast(kernel: &str) -> &str {
+    let mut depth = 0usize;
+    for (at, c) in kernel.char_indices() {
+        depth = match c {
+            '(' => depth + 1,
+            ')' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        if depth == 0 && c == ')' {
+            return &kernel[at + 1..];
+        }
+        if depth == 0 && !c.is_whitespace() {
+            break;
+        }
+    }
+    kernel
+}
+
+/// Returns the name of a function without its namespaces.
+fn last_name(name: &str) -> &str {
+    name.rsplit("::").next().unwrap_or_default().trim_matches(|c: char| !is_of_name(c))
+}
+
 /// Returns the names before the arguments of templates that are launched.
 fn launches(part: &str) -> Vec<&str> {
     let names = part.match_indices("<<<").filter_map(|(at, _)| {
@@ -171,6 +202,20 @@ mod tests {
         assert_eq!(Unknown::new("cudaX", false, "<int>();"), Unknown::Template);
         for behind in [" * 3", " << \"x\"", " < 3"] {
             assert_eq!(Unknown::new("CUDNN_OK", false, behind), Unknown::Value, "{behind}");
+        }
+    }
+
+    #[test]
+    fn the_declaration_of_a_named_kernel_is_found() {
+        let text = "template <class T> __global__ void __launch_bounds__(256) scale(T *x);\n\
+                    namespace ns { __global__ void other(int); }\nvoid host(float);\n";
+        for kernel in
+            ["scale<float>", "::scale <float>", "(void (*)(float *))scale<float>", "& ns::other"]
+        {
+            assert!(declares(text, kernel), "{kernel}");
+        }
+        for kernel in ["scales<float>", "host", "k<other>", "(void (*)(float *))", "("] {
+            assert!(!declares(text, kernel), "{kernel}");
         }
     }
 
