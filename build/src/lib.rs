@@ -149,8 +149,10 @@ impl Kernels {
     }
 
     /// Compiles the kernels, and writes their functions into the build script's `OUT_DIR`. Prints
-    /// the compiler's warnings, and the files that cause another run of the script. Cargo runs it in
-    /// every build as long as a header does not exist that a source in CUDA or HIP includes. Blocks.
+    /// the compiler's warnings, and the files that cause another run of the script. Blocks.
+    ///
+    /// A header that a source in CUDA or HIP includes may be missing. Until it exists, Cargo runs
+    /// the script in every build.
     ///
     /// # Errors
     /// A missing variable of Cargo, an invalid name or target, a missing compiler, a failed

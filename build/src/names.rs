@@ -10,8 +10,8 @@ const KEYWORDS: &str = "as async await become box break const continue do dyn el
      static struct trait true try type typeof unsafe unsized use virtual where while yield abstract \
      crate self super Self _";
 
-/// Names that a parameter of a function cannot have: those of all functions, and values that every module of
-/// Rust knows. A parameter of such a name would be a pattern for the value.
+/// Names that a parameter of a function cannot have: names of the other parameters, and of Rust's
+/// values, for which a parameter would be a pattern.
 const NO_PARAMETERS: [&str; 7] = ["self", "queue", "grid", "None", "Some", "Ok", "Err"];
 
 /// Checks a name of kernels, which is part of file names.

@@ -116,6 +116,17 @@ fn an_error_shows_the_compilers_message_and_the_wrong_target() {
     std::fs::write(folder.path().join("plain.c"), "void f(void **a) {}").unwrap();
     let error = compile(&Kernels::new("plain").with_source(folder.path().join("plain.c")));
     assert!(error.contains("no kernel with a description"), "{error}");
+    std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+    for (wrong, remedy) in [
+        (Kernels::new("notes").with_source(folder.path().join("notes.txt")), "with_language"),
+        (kernels.clone().with_instance("k<int>"), "with_instance"),
+        (kernels.clone().with_option("-xcuda"), "with_language"),
+        (kernels.clone().with_option("-march=native"), "with_targets"),
+        (kernels.with_clang("/nosuch"), "with_clang"),
+    ] {
+        let error = compile(&wrong);
+        assert!(error.contains("in a build script") && error.contains(remedy), "{error}");
+    }
     let error = compile(&Kernels::new("nothing"));
     assert!(error.contains("at least one source"), "{error}");
 }

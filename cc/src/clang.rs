@@ -166,10 +166,14 @@ impl Compilers {
         };
         let failure = Failure::new(Exit::NothingFound, message);
         match self.is_given {
-            true => failure.or_hint("leave out --clang and LONGSHORE_CLANG to use a clang on PATH"),
+            true => failure.or_hint(
+                "leave out --clang (with_clang in a build script) and LONGSHORE_CLANG to use a \
+                 clang on PATH",
+            ),
             false => failure.or_hint(
                 "install clang and lld, version 14 or later (on Debian and Ubuntu: apt install \
-                 clang lld), or name a compiler with --clang or LONGSHORE_CLANG",
+                 clang lld), or name a compiler with --clang (with_clang in a build script) or \
+                 LONGSHORE_CLANG",
             ),
         }
     }

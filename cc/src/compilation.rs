@@ -199,7 +199,8 @@ impl Compilation {
         let misnamed = || sources.iter().find(|source| cuda::is_misnamed(source));
         let images = images.map_err(|failure| match misnamed() {
             Some(source) => failure.or_hint(format!(
-                "'{}' has kernels of CUDA or HIP: set the language with -x cuda or -x hip",
+                "'{}' has kernels of CUDA or HIP: set the language with -x cuda or -x hip \
+                 (with_language in a build script)",
                 source.shown.display()
             )),
             None => explain(failure, &diagnostics, &self.targets),
@@ -280,7 +281,8 @@ impl Compilation {
                 for kernel in cuda::overloaded(&wanted, &refused) {
                     log::warn!(
                         "'{name}': left out, because several kernels have its name: {kernel}. \
-                         --kernel '(void (*)(PARAMETERS)){kernel}' makes one of them"
+                         --kernel '(void (*)(PARAMETERS)){kernel}' (with_instance in a build \
+                         script) makes one of them"
                     );
                 }
                 let accepted = cuda::accepted(&wanted, &refused).into_iter();
@@ -376,8 +378,8 @@ fn warn_of(reduced: &Reduced, name: &str) {
     if !reduced.missing.is_empty() {
         let missing: Vec<&str> = reduced.missing.iter().map(String::as_str).collect();
         log::warn!(
-            "'{name}': these headers were not found, and count as empty: {}. The option -I names \
-             the folder of a header",
+            "'{name}': these headers were not found, and count as empty: {}. Clang's option -I \
+             (by with_option in a build script) names the folder of a header",
             missing.join(", ")
         );
     }

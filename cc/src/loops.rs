@@ -23,8 +23,8 @@ const INSTRUMENTS: [&str; 6] = [
 ];
 
 /// Hint for sources whose kernels are templates.
-const TEMPLATES: &str =
-    ": templates become kernels by --kernel 'NAME<ARGUMENTS>', or by a launch in the source";
+const TEMPLATES: &str = ": templates become kernels by --kernel 'NAME<ARGUMENTS>' (with_instance \
+     in a build script), or by a launch in the source";
 
 /// Options that make clang write bitcode as it is before all optimisations, with source lines for
 /// messages.

@@ -46,22 +46,22 @@ const WITH_VALUE: [&str; 11] = [
 ];
 /// Options of `longshore` that stand before the subcommand and are followed by their value.
 const COMMON: [&str; 3] = ["--backend", "--devices", "--plugin"];
-/// Options of clang that would change its input language, target, or the kind or place of its
-/// output.
-const REFUSED: [&str; 13] = [
-    "-c",
-    "-S",
-    "-E",
+/// Options of clang that would change the kind of its output.
+const REFUSED: [&str; 8] = ["-c", "-S", "-E", "-M", "-MM", "-emit-llvm", "-fsyntax-only", "-###"];
+/// Prefixes of clang's options for its input language, target, libraries, or the place of its
+/// output. A value follows or is joined: `-x cuda`, `-xcuda`, `--target=x86_64`.
+const REFUSED_WITH_VALUE: [&str; 11] = [
     "-o",
+    "--output",
     "-x",
-    "-M",
-    "-MM",
-    "-emit-llvm",
-    "-fsyntax-only",
-    "-###",
+    "--language",
+    "-target",
     "--target",
     "-save-temps",
-    "-target",
+    "--save-temps",
+    "-l",
+    "--library",
+    "-L",
 ];
 
 /// Option without clang's warnings that it cannot unroll or vectorise a loop as a source asks for.
@@ -116,7 +116,11 @@ fn divide(mut ours: Vec<OsString>, mut rest: impl Iterator<Item = OsString>) -> 
 /// Fails for options that `longshore cc` sets itself or that do not fit a kernel image.
 pub(crate) fn check(options: &[OsString]) -> Result<(), Failure> {
     let refuse = |option: &OsStr, hint: &str| {
-        let message = format!("'{}' cannot be passed to clang by `longshore cc`", option.display());
+        let message = format!(
+            "'{}' cannot be passed to clang, expected an option that leaves language, target, \
+             libraries and output alone",
+            option.display()
+        );
         Err(Failure::new(Exit::Usage, message).or_hint(hint))
     };
     let mut options = options.iter();
@@ -132,16 +136,17 @@ pub(crate) fn check(options: &[OsString]) -> Result<(), Failure> {
         } else if starts_with_any(option, &["-march=", "-mcpu="]) {
             return refuse(
                 option,
-                "name the CPU by --target, such as x86_64:x86-64-v3 or nvptx64:sm_90",
+                "name the CPU by --target (with_targets in a build script), such as \
+                 x86_64:x86-64-v3 or nvptx64:sm_90",
             );
         } else if is_any(option, &REFUSED)
-            || starts_with_any(option, &["-l", "-L"])
+            || starts_with_any(option, &REFUSED_WITH_VALUE)
             || !starts_with_any(option, &["-"])
         {
             return refuse(
                 option,
                 "name the sources, the targets and the output before `--`: FILE... --target TARGETS \
-                 -o FILE",
+                 -o FILE; in a build script by with_source, with_targets and with_language",
             );
         }
     }
@@ -203,9 +208,7 @@ pub(crate) fn for_loops(options: &[OsString]) -> Vec<OsString> {
         vec!["-O3".into(), "-Wno-unused-command-line-argument".into(), NO_FAILED_PASSES.into()];
     let mut options = options.iter();
     while let Some(option) = options.next() {
-        if starts_with_any(option, &["-O", "-f", "-m", "-g", "--target", "-R"])
-            && option != "-mllvm"
-        {
+        if starts_with_any(option, &["-O", "-f", "-m", "-g", "-R"]) && option != "-mllvm" {
             chosen.push(option.clone());
         } else if option == "-mllvm" {
             chosen.extend([Some(option), options.next()].into_iter().flatten().cloned());
@@ -275,10 +278,25 @@ mod tests {
 
     #[test]
     fn options_that_would_make_something_else_are_refused() {
-        for refused in ["-c", "-I a -E", "k.c", "-march=native", "-mllvm -x -S"] {
-            assert!(check(&strings(refused)).is_err(), "{refused}");
+        for refused in [
+            "-c",
+            "-I a -E",
+            "k.c",
+            "-march=native",
+            "-mllvm -x -S",
+            "-x cuda",
+            "-xcuda",
+            "-ofile",
+            "--target=x86_64",
+            "-target x86_64",
+            "-save-temps=obj",
+            "-lm",
+        ] {
+            let error = check(&strings(refused)).expect_err(refused).to_string();
+            let has_both = error.contains("--target") && error.contains("in a build script");
+            assert!(has_both, "{refused}: {error}");
         }
-        assert!(check(&strings("-I -c -mllvm -S -mavx2 -D x")).is_ok());
+        assert!(check(&strings("-I -c -mllvm -S -mavx2 -D x -Xclang -xc -fno-common")).is_ok());
     }
 
     #[test]

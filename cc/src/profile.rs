@@ -42,7 +42,8 @@ fn check(target: &Target, clang: &Clang, several: bool) -> Result<(), String> {
         let (path, major) = (clang.path.display(), clang.major);
         return Err(format!(
             "{target}: instrumentation for profiles needs clang {FIRST_FOR_GPUS} or later, but '{path}' \
-             is clang {major}, whose counters cannot be found; name a later one with --clang"
+             is clang {major}, whose counters cannot be found; name a later one with --clang \
+             (with_clang in a build script)"
         ));
     }
     match target.is_gpu() && several {

@@ -95,8 +95,10 @@ impl Source {
                 "'{shown}' has no extension of C (.c), C++ (.cc, .cpp, .cxx), CUDA (.cu) or HIP \
                  (.hip)"
             );
-            Failure::new(Exit::Usage, message)
-                .or_hint("set the language of all sources with -x c, -x c++, -x cuda or -x hip")
+            Failure::new(Exit::Usage, message).or_hint(
+                "set the language of all sources with -x c, -x c++, -x cuda or -x hip \
+                 (with_language in a build script)",
+            )
         })?;
         let (file, shown) = (file.to_owned(), file.to_owned());
         Ok(Source { file, shown, language, options: Vec::new(), kernels: Vec::new() })

@@ -60,8 +60,12 @@ impl Compilation {
                 .or_else(|| all.iter().find(|(_, source)| includes(source))),
         };
         found.or(all.first()).map(|(index, _)| *index).ok_or_else(|| {
-            let message = "--kernel expects a source in CUDA (.cu) or HIP (.hip)";
-            Failure::new(Exit::Usage, message)
+            let message = format!(
+                "no source can have the kernel '{kernel}', expected one in CUDA (.cu) or HIP (.hip)"
+            );
+            Failure::new(Exit::Usage, message).or_hint(
+                "name such a source, or leave out --kernel (with_instance in a build script)",
+            )
         })
     }
 }

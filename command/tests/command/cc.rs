@@ -362,6 +362,7 @@ fn invalid_options_are_bad_usage() {
         ("saxpy.c -t aarch64,aarch64", "--target names aarch64 twice"),
         ("saxpy.c --cubin", "--cubin expects a target nvptx64"),
         ("saxpy.c -c", "'-c' cannot be passed to clang"),
+        ("saxpy.c --kernel k<int>", "no source can have the kernel 'k<int>'"),
         ("saxpy.c -march=native", "hint: name the CPU by --target"),
         ("saxpy.c -o saxpy.c", "the output 'saxpy.c' would replace a source"),
         ("notes.txt", "'notes.txt' has no extension of C"),

@@ -94,7 +94,7 @@ fn kernels_are_found_by_the_spellings_of_their_sources() {
     });
 }
 
-/// The compiler gets a copy of such a source, with a line for the kernel. One of the sources begins
+/// The compiler gets a copy of such a source, with a line for the kernel. The last source begins
 /// with a byte order mark.
 #[test]
 fn kernels_of_templates_are_made_in_folders_of_any_name() {
