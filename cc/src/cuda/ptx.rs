@@ -107,11 +107,17 @@ fn named(code: &str, operands: &[&Operand<'_>]) -> Option<String> {
 struct Translator {
     /// Number of operands.
     operands: usize,
-    /// Variables of the declared registers, by the braces that are open.
-    registers: Vec<Vec<String>>,
+    /// The declared registers, by the braces that are open.
+    registers: Vec<Vec<Register>>,
     /// Whether an instruction has set the carry bit.
     has_carry: bool,
     code: String,
+}
+
+/// A declared register.
+struct Register {
+    variable: String,
+    is_predicate: bool,
 }
 
 /// An instruction: `mul.wide.u32` has the parts `mul`, `wide` and `u32`.
@@ -169,11 +175,12 @@ impl Translator {
 
     fn registers(&mut self, text: &str) -> Option<()> {
         let (ty, names) = text.trim_start().strip_prefix('.')?.split_once(char::is_whitespace)?;
-        (ty == "pred" || bits(ty).is_some()).then_some(())?;
+        let is_predicate = ty == "pred";
+        (is_predicate || bits(ty).is_some()).then_some(())?;
         for name in names.split(',') {
             let variable = register(name.trim())?;
             let _ = write!(self.code, "longshore_ptx::W {variable} = 0; ");
-            self.registers.last_mut()?.push(variable);
+            self.registers.last_mut()?.push(Register { variable, is_predicate });
         }
         Some(())
     }
@@ -224,7 +231,17 @@ impl Translator {
             return number(digits).map(|it| format!("({sign}(longshore_ptx::W){it}ull)"));
         }
         // Other names are variables of PTX.
-        register(text).filter(|it| self.registers.iter().flatten().any(|known| known == it))
+        register(text).filter(|it| self.declared(it).is_some())
+    }
+
+    /// Returns the register of a variable, by its innermost declaration.
+    fn declared(&self, variable: &str) -> Option<&Register> {
+        self.registers.iter().rev().flatten().find(|known| known.variable == variable)
+    }
+
+    fn is_predicate(&self, text: &str) -> bool {
+        let variable = register(text.trim()).unwrap_or_default();
+        self.declared(&variable).is_some_and(|register| register.is_predicate)
     }
 
     /// Returns the variable that an instruction sets.
@@ -358,6 +375,13 @@ mod tests {
             "\"mov.u32 %0, variable;\" : \"=x\"(x)",
             "\"mov.u32 %1, 1;\" : \"=r\"(x)",
             "\"add.u32 %0, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"add.sat.u32 %0, %1, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"mad.lo.sat.s32 %0, %1, %1, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"mad.hi.sat.u32 %0, %1, %1, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"max.relu.u32 %0, %1, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"cp.async.ca.shared.global [%0], [%1], 8, 8, %2;\" :: \"r\"(t), \"l\"(f), \"l\"(p)",
+            "\"cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2;\" :: \"r\"(t), \"l\"(f), \
+             \"l\"(p)",
             "\"add.u32 5, %0, %0;\" : : \"r\"(x)",
             "\"{ mov.u32 %0, 1;\" : \"=r\"(x)",
             "\"pause\"",
@@ -365,6 +389,32 @@ mod tests {
             "\"\" ::: \"memory\"",
         ] {
             assert_eq!(translation(code), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn copies_have_a_size_or_a_predicate_and_no_policy() {
+        let copied = |operands: &str| {
+            let code = format!(
+                "\"{{ .reg .pred q; .reg .u32 n; cp.async.ca.shared.global{operands}; }}\" :: \
+                 \"r\"(t), \"l\"(f), \"r\"(n), \"l\"(p)"
+            );
+            let code = translation(&code)?;
+            let (_, bytes) = code.split_once("longshore_1_ + ((longshore_ptx::W)0ull)), ")?;
+            Some(bytes.split(");").next()?.replace("longshore_ptx::", ""))
+        };
+        let (bytes, given) = ("as<u32>(((W)8ull))", "as<u32>(longshore_2_)");
+        let hint = ".L2::cache_hint.L2::128B";
+        for (operands, expected) in [
+            (" [%0], [%1], 8".to_owned(), bytes.to_owned()),
+            (" [%0], [%1], 8, %2".to_owned(), given.to_owned()),
+            (format!("{hint} [%0], [%1], 8, %3"), bytes.to_owned()),
+            (format!("{hint} [%0], [%1], 8, %2, %3"), given.to_owned()),
+            (" [%0], [%1], 8, n".to_owned(), "as<u32>(longshore_r_n_)".to_owned()),
+            (" [%0], [%1], 8, q".to_owned(), format!("(longshore_r_q_ & 1 ? 0 : {bytes})")),
+        ] {
+            let expected = format!("{bytes}, {expected}");
+            assert_eq!(copied(&operands), Some(expected), "{operands}");
         }
     }
 

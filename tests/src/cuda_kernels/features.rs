@@ -39,7 +39,7 @@ pub(crate) fn assembly() -> Vec<Case> {
     for (blocks, items) in [(1, 64), (3, 32)] {
         let n = blocks * items;
         let numbers = || words(n, u32::MAX).with_edges();
-        let arguments = args![numbers(), words(n, u32::MAX), zeros(30 * n)];
+        let arguments = args![numbers(), words(n, u32::MAX), zeros(32 * n)];
         cases.push(case("integers", blocks, items, arguments));
         let longs = |odd: u64| {
             let longs = (0..u64::from(n)).map(|i| match i {
@@ -50,7 +50,7 @@ pub(crate) fn assembly() -> Vec<Case> {
         };
         let arguments = args![longs(0), longs(1), zeros(24 * n)];
         cases.push(case("long_integers", blocks, items, arguments));
-        let arguments = args![floats_of(reversed(n)), floats(n), zeros(14 * n)];
+        let arguments = args![floats_of(reversed(n)), floats(n), zeros(15 * n)];
         cases.push(case("fractions", blocks, items, arguments));
         let results = zero_floats(5 * n).within(1e-6);
         cases.push(case("approximations", blocks, items, args![floats(n), results]));

@@ -58,6 +58,10 @@ impl Numbers<'_> {
             "mul" | "mad" if it.has("lo") => {
                 format!("(longshore_ptx::W){} * {}", self.free(1)?, self.free(2)?)
             }
+            "mad" if it.has("sat") => {
+                let high = format!("longshore_ptx::mul_high({}, {})", self.own(1)?, self.own(2)?);
+                return Some((4, self.clamped(&format!("{high} + {}", self.own(3)?))));
+            }
             "mul" | "mad" if it.has("hi") => {
                 let high = format!("longshore_ptx::mul_high({}, {})", self.own(1)?, self.own(2)?);
                 format!("(longshore_ptx::{}){high}", self.wrapping)
@@ -93,8 +97,8 @@ impl Numbers<'_> {
             "sub" if !it.has("sat") || is_float => {
                 (3, format!("{} - {}", self.free(1)?, self.free(2)?))
             }
-            "add" if self.ty == "s32" => (3, self.saturated('+')?),
-            "sub" if self.ty == "s32" => (3, self.saturated('-')?),
+            "add" => (3, self.clamped(&format!("{} + {}", self.own(1)?, self.own(2)?))),
+            "sub" => (3, self.clamped(&format!("{} - {}", self.own(1)?, self.own(2)?))),
             "div" if is_float => (3, format!("{} / {}", self.own(1)?, self.own(2)?)),
             "div" => (3, two("divide")?),
             "rem" if !is_float => (3, two("remainder")?),
@@ -102,7 +106,12 @@ impl Numbers<'_> {
             "neg" => (2, format!("0 - {}", self.free(1)?)),
             "abs" => (2, format!("longshore_ptx::absolute({})", self.own(1)?)),
             "min" | "max" if !it.has("NaN") && !it.has("xorsign") => {
-                (3, two(if it.parts[0] == "min" { "smaller" } else { "greater" })?)
+                let chosen = two(if it.parts[0] == "min" { "smaller" } else { "greater" })?;
+                match (it.has("relu"), self.ty) {
+                    (false, _) => (3, chosen),
+                    (true, "s32") => (3, format!("longshore_ptx::greater({chosen}, 0)")),
+                    (true, _) => return None,
+                }
             }
             "sad" if bits(self.ty)? == 32 => {
                 let function = if self.ty == "s32" { "__sad" } else { "__usad" };
@@ -117,11 +126,16 @@ impl Numbers<'_> {
         })
     }
 
-    /// Returns a sum or a difference, or the nearest number of the type.
-    fn saturated(&self, operator: char) -> Option<String> {
-        let (a, b) = (self.own(1)?, self.own(2)?);
-        let exact = format!("(longshore_ptx::s64){a} {operator} {b}");
-        Some(format!("longshore_ptx::clamped<longshore_ptx::s32>({exact})"))
+    /// Returns a sum or a difference of numbers of 32 bits, or the nearest such number.
+    fn clamped(&self, sum: &str) -> String {
+        format!("longshore_ptx::clamped<longshore_ptx::s32>((longshore_ptx::s64){sum})")
+    }
+
+    /// Returns whether the instruction has no `.sat`, or can have it.
+    fn may_saturate(&self) -> bool {
+        let name = self.it.parts[0];
+        let has_limits = matches!(name, "add" | "sub") || name == "mad" && self.it.has("hi");
+        !self.it.has("sat") || self.is_float() || has_limits && self.ty == "s32"
     }
 
     /// Computes functions of one number.
@@ -240,6 +254,7 @@ impl Translator {
         let is_float = ty.starts_with('f');
         let wrapping = if is_float { ty.to_owned() } else { format!("u{}", bits(ty)?) };
         let numbers = Numbers { of: self, it, ty, wrapping };
+        numbers.may_saturate().then_some(())?;
         let is_rounded = ["rz", "rm", "rp"].into_iter().any(|mode| it.has(mode));
         let computed = match is_rounded {
             true => numbers.rounded(),
@@ -378,11 +393,11 @@ impl Translator {
             None => value.to_owned(),
         };
         let result = match (to_float, from_float) {
-            (true, true) => {
-                let result = format!("(longshore_ptx::{to}){}", rounded(&value));
+            (true, _) => {
+                let value = if from_float { rounded(&value) } else { value };
+                let result = format!("(longshore_ptx::{to}){value}");
                 if it.has("sat") { format!("longshore_ptx::saturated({result})") } else { result }
             }
-            (true, false) => format!("(longshore_ptx::{to}){value}"),
             (false, true) => {
                 to_integer?;
                 format!("longshore_ptx::integer<longshore_ptx::{to}>({})", rounded(&value))

@@ -135,11 +135,22 @@ impl Translator {
             return Some(String::new());
         }
         let is_copy = it.has("global") && it.parts.iter().any(|part| part.starts_with("shared"));
-        let (3 | 4, true) = (it.operands.len(), is_copy) else { return None };
-        let (to, from) =
-            (self.address(it.operands[0], true)?, self.address(it.operands[1], false)?);
-        let bytes = self.typed(it.operands[2], "u32")?;
-        let given = self.typed(it.operands.get(3).unwrap_or(&it.operands[2]), "u32")?;
+        // The policy for the cache comes last, and changes no result.
+        let operands = match it.has("L2::cache_hint") {
+            true => it.operands.split_last().filter(|(policy, _)| self.value(policy).is_some())?.1,
+            false => it.operands.as_slice(),
+        };
+        let (3 | 4, true) = (operands.len(), is_copy) else { return None };
+        let (to, from) = (self.address(operands[0], true)?, self.address(operands[1], false)?);
+        let bytes = self.typed(operands[2], "u32")?;
+        let given = match operands.get(3) {
+            None => bytes.clone(),
+            // A true predicate means that no byte is read.
+            Some(ignores) if self.is_predicate(ignores) => {
+                format!("({} & 1 ? 0 : {bytes})", self.value(ignores)?)
+            }
+            Some(given) => self.typed(given, "u32")?,
+        };
         Some(format!("longshore_ptx::copy({to}, {from}, {bytes}, {given});"))
     }
 
