@@ -61,6 +61,11 @@
 //! Kernels that have a description get a function: kernels of `LONGSHORE_KERNEL`, and of CUDA and
 //! HIP. Kernels of more than 16 arguments get none, with a warning.
 //!
+//! Images for CPUs and AMD GPUs have descriptions. If PTX and SPIR-V are the only targets, the
+//! sources are also compiled for a CPU, and must compile there: for CUDA and HIP with `libLLVM` of
+//! clang's version. It is the CPU that the program is built for, or the build machine's if that is
+//! neither x86-64 nor AArch64. The program does not contain this image.
+//!
 //! [`PointerTo`]: https://docs.rs/longshore/latest/longshore/trait.PointerTo.html
 //! [`Argument`]: https://docs.rs/longshore/latest/longshore/trait.Argument.html
 
@@ -73,6 +78,7 @@ mod warnings;
 pub use error::Error;
 pub use longshore_cc::Language;
 
+use descriptions::Described;
 use longshore_cc::{Compilation, Target, TargetImage};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -169,18 +175,18 @@ impl Kernels {
     fn compile_into(&self, folder: &Path, architecture: &str) -> Result<(), Error> {
         names::check(&self.name)?;
         let targets = self.parsed_targets(architecture)?;
+        let has_cpu = targets.iter().any(|target| !target.is_gpu());
         let compilation = self.compilation(targets);
         for file in compilation.dependencies()? {
             println!("cargo::rerun-if-changed={}", file.display());
         }
-        let images = run(&compilation)?;
+        let (images, diagnostics) = run(&compilation)?;
+        // Cargo shows the diagnostics of success as warnings.
+        warnings::print(&diagnostics);
         let described = match descriptions::image_descriptions(&images)? {
-            found if !found.is_empty() => found,
+            found if has_cpu || !found.is_empty() => found,
             // PTX and SPIR-V are described by the image for a CPU.
-            _ => {
-                let cpu = Target::parse(architecture).map_err(Error::new)?;
-                descriptions::image_descriptions(&run(&self.compilation(vec![cpu]))?)?
-            }
+            _ => self.described_for_cpu(architecture)?,
         };
         if described.is_empty() {
             return Err(Error::new(format!(
@@ -194,6 +200,18 @@ impl Kernels {
             write(&folder.join(generate::image_file(&self.name, index)), &image.bytes)?;
         }
         write(&folder.join(format!("{}.kernels.rs", self.name)), text.as_bytes())
+    }
+
+    /// Compiles for a CPU, and returns the descriptions of its kernels. The images have caused the
+    /// same warnings already. Blocks.
+    fn described_for_cpu(&self, architecture: &str) -> Result<Vec<Described>, Error> {
+        // The program may be for another kind of CPU: numbers have the same sizes there.
+        let cpu = Target::parse(architecture).or_else(|_| Target::parse("host"));
+        let cpu = cpu.map_err(Error::new)?;
+        let about = format!("describing the arguments for the CPU '{cpu}'");
+        let made = warnings::without(|| run(&self.compilation(vec![cpu])));
+        made.and_then(|(images, _)| descriptions::image_descriptions(&images))
+            .map_err(|error| Error::new(format!("{about}: {error}")))
     }
 
     fn parsed_targets(&self, architecture: &str) -> Result<Vec<Target>, Error> {
@@ -220,14 +238,11 @@ impl Kernels {
     }
 }
 
-/// Compiles, and prints the diagnostics of success as Cargo's warnings.
-fn run(compilation: &Compilation) -> Result<Vec<TargetImage>, Error> {
+/// Compiles, and returns the images with the compiler's diagnostics.
+fn run(compilation: &Compilation) -> Result<(Vec<TargetImage>, String), Error> {
     let made = compilation.run();
     match made.images {
-        Ok(images) => {
-            warnings::print(&made.diagnostics);
-            Ok(images)
-        }
+        Ok(images) => Ok((images, made.diagnostics)),
         Err(failure) => Err(Error::new(format!("{}{failure}", made.diagnostics))),
     }
 }

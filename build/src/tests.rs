@@ -131,6 +131,50 @@ fn an_error_shows_the_compilers_message_and_the_wrong_target() {
     assert!(error.contains("at least one source"), "{error}");
 }
 
+/// Name of a variable of the process whose output a test reads.
+const IS_READ: &str = "TEST_IS_READ";
+
+/// The target has no descriptions of its own, and the program's CPU is unknown.
+#[test]
+fn warnings_are_printed_once_where_a_cpu_describes_the_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    if sources(folder.path()).is_none() {
+        return;
+    }
+    if std::env::var_os(IS_READ).is_some() {
+        let source = "__global__ void k(float *x) { int unused; *x = 1; }\nint main() {}\n";
+        std::fs::write(folder.path().join("k.cu"), source).unwrap();
+        let kernels = Kernels::new("k").with_source(folder.path().join("k.cu"));
+        let kernels = kernels.with_targets("nvptx64:sm_80").with_option("-Wunused-variable");
+        warnings::log();
+        kernels.compile_into(folder.path(), "riscv64").unwrap();
+        let text = std::fs::read_to_string(folder.path().join("k.kernels.rs")).unwrap();
+        assert!(text.contains("x: impl ::longshore::PointerTo<f32>"), "{text}");
+        return;
+    }
+    let mut read = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "tests::warnings_are_printed_once_where_a_cpu_describes_the_arguments";
+    let read = read.args(["--exact", name, "--nocapture"]).env(IS_READ, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&read.stdout);
+    assert!(read.status.success(), "{printed}{}", String::from_utf8_lossy(&read.stderr));
+    for warning in ["unused variable 'unused'", "the code of the host is ignored"] {
+        let lines = printed.lines().filter(|line| line.starts_with("cargo::warning="));
+        assert_eq!(lines.filter(|line| line.contains(warning)).count(), 1, "{printed}");
+    }
+}
+
+#[test]
+fn an_error_of_the_compilation_for_descriptions_names_the_cpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(kernels) = sources(folder.path()) else { return };
+    let source = format!("#ifndef __NVPTX__\n#error \"for GPUs\"\n#endif\n{SAXPY}");
+    std::fs::write(folder.path().join("saxpy.c"), source).unwrap();
+    let kernels = kernels.with_targets("nvptx64:sm_80");
+    let error = kernels.compile_into(folder.path(), "aarch64").unwrap_err().to_string();
+    assert!(error.starts_with("describing the arguments for the CPU 'aarch64': "), "{error}");
+    assert!(error.contains("for GPUs"), "{error}");
+}
+
 /// LLVM would end the process of this test.
 #[test]
 fn a_function_that_two_sources_define_is_an_error() {
