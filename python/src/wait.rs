@@ -38,7 +38,7 @@ pub(crate) fn in_slices(
     }
 }
 
-/// Waits for the queued work of a queue without limit. A thread that handles no signals waits without polling.
+/// Waits for the work of a queue without limit. A thread that handles no signals does not poll.
 ///
 /// # Errors
 /// As for [`in_slices`].
