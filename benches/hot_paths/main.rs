@@ -141,11 +141,12 @@ fn tile(criterion: &mut Criterion, bench: &Bench) {
     let origin = [TILE, TILE, 0];
     let region = Region::new([WIDTH, WIDTH, 1]).part(origin, [TILE, TILE, 1]);
     let plain = || {
+        let bytes = black_box(TILE);
         for row in TILE..2 * TILE {
             let at = row * WIDTH + TILE;
-            let row = &black_box(&source)[at..at + TILE];
+            let row = &black_box(&source)[at..at + bytes];
             // SAFETY: the row lies in the buffer, which no other code uses now.
-            unsafe { black_box(place).add(at).copy_from(row.as_ptr(), TILE) };
+            unsafe { black_box(place).add(at).copy_from(row.as_ptr(), bytes) };
         }
     };
     let whole = buffer.as_slice();

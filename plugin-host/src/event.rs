@@ -77,6 +77,8 @@ impl HostEvent {
 }
 
 impl Event<HostBackend> for HostEvent {
+    // Inlined in the functions of the table, which another crate exports.
+    #[inline]
     fn is_complete(&self) -> Result<bool> {
         // Acquires the work before the record, which the storing thread had acquired or done.
         if self.is_known_complete.load(Ordering::Acquire) {
