@@ -232,9 +232,9 @@ fn put_configured(file: &Path, folder: &Path, layout: Layout) -> Result<()> {
     put_text(&text, &folder.join(Path::new(name).with_extension("")))
 }
 
-/// Returns the files of the repository in a folder and below, or the file with this name. Results of
-/// builds there, such as a built example, are no files of the repository. In a copy without git all
-/// files are.
+/// Returns the files of the repository in a folder and below, or the file with this name. Results
+/// of builds there, such as a built example, are no files of the repository. In a copy without git
+/// all files are.
 fn tracked(name: &str) -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--", name]).current_dir(root());
