@@ -56,9 +56,11 @@ impl Rpm<'_> {
         }
         let spec = scratch.join(format!("{name}.spec"));
         tree::write(&spec, &self.spec()?)?;
+        // Scripts of rpm find no `pkgconfig(...)` in a folder with a blank in its name.
+        let installed = tempfile::tempdir()?;
         let mut build = Command::new("rpmbuild");
         build.args(["-bb", "--quiet", "--target", architecture.rpm(), "--buildroot"]);
-        build.arg(scratch.join("BUILDROOT")).arg("--define");
+        build.arg(installed.path().join("root")).arg("--define");
         build.arg(format!("_topdir {}", scratch.display())).arg("--define");
         build.arg(format!("_rpmdir {}", options.output.display()));
         build.args(["--define", "_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"]);

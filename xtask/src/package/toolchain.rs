@@ -128,11 +128,14 @@ fn compiler(architecture: Architecture, folder: &Path) -> Result<PathBuf> {
     wrapper(&folder.join(format!("cc-{}", architecture.debian())), &script)
 }
 
-/// Writes a script in which `$zig` is zig, if the file has other contents.
+/// Writes a script in which `$zig` is zig, if the file has other contents. The cache of zig is in
+/// its own folder: results in a shared one have the paths of other folders.
 fn wrapper(file: &Path, script: &str) -> Result<PathBuf> {
     let zig = zig();
     let zig = shlex::try_quote(zig.to_str().context("the folder's name is text")?)?;
-    let text = format!("#!/bin/sh\nzig={zig}\n{script}");
+    let cache = zig_folder().join("cache");
+    let cache = shlex::try_quote(cache.to_str().context("the folder's name is text")?)?;
+    let text = format!("#!/bin/sh\nzig={zig}\nexport ZIG_GLOBAL_CACHE_DIR={cache}\n{script}");
     if std::fs::read_to_string(file).is_ok_and(|old| old == text) {
         return Ok(file.to_owned());
     }
