@@ -9,11 +9,15 @@
 //! If the process ends, whatever the cause, every call on its devices, under way or later, returns
 //! an error that reports the end. Opening a device again starts another process.
 
+mod channel;
 mod interface;
 mod protocol;
 mod proxy;
 pub(crate) mod serve;
 
+pub use channel::{Address, Bulk, BulkTransfer, Channel, Handler};
 pub use proxy::{
-    Isolated, IsolatedPlatform, IsolatedProcess, Isolation, OpenOutcome, Record, Refusal,
+    Isolated, IsolatedDevice, IsolatedEvent, IsolatedKernel, IsolatedModule, IsolatedPlatform,
+    IsolatedProcess, IsolatedQueue, Isolation, OpenOutcome, Proxies, Record, Refusal,
 };
+pub use serve::{Server, SharedPlatform};

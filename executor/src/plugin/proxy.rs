@@ -22,8 +22,12 @@ mod watchdog;
 mod window;
 
 pub use callbacks::Record;
+pub use device::IsolatedDevice;
+pub use event::IsolatedEvent;
 pub use isolation::{Isolation, OpenOutcome, Refusal};
+pub use module::{IsolatedKernel, IsolatedModule};
 pub use platform::{IsolatedPlatform, IsolatedProcess};
+pub use queue::IsolatedQueue;
 
 use longshore_plugin_api::Backend;
 
@@ -37,4 +41,27 @@ impl Backend for Isolated {
     type Kernel = module::IsolatedKernel;
     type Queue = queue::IsolatedQueue;
     type Event = event::IsolatedEvent;
+}
+
+/// A backend whose devices, and the objects of its devices, belong to other processes.
+pub trait Proxies:
+    Backend<
+        Device = device::IsolatedDevice,
+        Module = module::IsolatedModule,
+        Kernel = module::IsolatedKernel,
+        Queue = queue::IsolatedQueue,
+        Event = event::IsolatedEvent,
+    >
+{
+}
+
+impl<B> Proxies for B where
+    B: Backend<
+            Device = device::IsolatedDevice,
+            Module = module::IsolatedModule,
+            Kernel = module::IsolatedKernel,
+            Queue = queue::IsolatedQueue,
+            Event = event::IsolatedEvent,
+        >
+{
 }

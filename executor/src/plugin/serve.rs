@@ -10,38 +10,72 @@ mod requests;
 mod shared;
 mod transfer;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use longshore_plugin_api::Error;
-use longshore_plugin_api::remote::RemotePlatform;
+use longshore_plugin_api::remote::Remote;
+use longshore_plugin_api::{Backend, Error};
 use parking_lot::{Mutex, RwLock};
 
 pub(super) use requests::encode_reply;
 
+use super::channel::Channel;
 use super::protocol::{self, CALL, POST, Request};
-use crate::rpc::Peer;
 use images::Uploads;
+use library::{ConnectedLibrary, OpenRequest};
 use objects::{Event, Kernel, Module, Queue, Table};
 use shared::SharedMemory;
 
 /// The state of this process for a host's requests. At most one plugin is open.
-#[derive(Default)]
-pub(crate) struct Server {
-    platform: RwLock<Option<Arc<RemotePlatform>>>,
-    pub(super) devices: Table<objects::Device>,
-    pub(super) modules: Table<Module>,
-    pub(super) kernels: Table<Kernel>,
-    pub(super) queues: Table<Queue>,
-    pub(super) events: Table<Event>,
+pub struct Server<B: Backend = Remote> {
+    platform: RwLock<Option<SharedPlatform<B>>>,
+    /// The function that opens a plugin; `None` if the server was given a platform.
+    open: Option<Open<B>>,
+    pub(super) devices: Table<objects::Device<B>>,
+    pub(super) modules: Table<Module<B>>,
+    pub(super) kernels: Table<Kernel<B>>,
+    pub(super) queues: Table<Queue<B>>,
+    pub(super) events: Table<Event<B>>,
     uploads: Uploads,
     memory: SharedMemory,
     /// Held while a library is opened.
     opening: Mutex<()>,
 }
 
-impl Server {
+/// A connected platform that the server shares with its other users.
+pub type SharedPlatform<B> = Arc<dyn Deref<Target = <B as Backend>::Platform> + Send + Sync>;
+
+type Open<B> = fn(&Arc<dyn Channel>, &OpenRequest<'_>) -> Result<ConnectedLibrary<B>, Error>;
+
+impl Default for Server {
+    fn default() -> Self {
+        Self::new(None, Some(library::open))
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// Creates a server of a connected platform.
+    pub fn of_platform(platform: SharedPlatform<B>) -> Self {
+        Self::new(Some(platform), None)
+    }
+
+    fn new(platform: Option<SharedPlatform<B>>, open: Option<Open<B>>) -> Self {
+        Self {
+            platform: RwLock::new(platform),
+            open,
+            devices: Table::default(),
+            modules: Table::default(),
+            kernels: Table::default(),
+            queues: Table::default(),
+            events: Table::default(),
+            uploads: Uploads::default(),
+            memory: SharedMemory::default(),
+            opening: Mutex::default(),
+        }
+    }
+
     /// Returns whether the server handles a method.
-    pub(crate) fn has(method: u32) -> bool {
+    pub fn has(method: u32) -> bool {
         matches!(method, CALL | POST)
     }
 
@@ -49,14 +83,14 @@ impl Server {
     ///
     /// # Errors
     /// A text for a malformed request. The plugin's errors are replies.
-    pub(crate) fn call(&self, peer: &Arc<Peer>, argument: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn call(&self, peer: &Arc<dyn Channel>, argument: &[u8]) -> Result<Vec<u8>, String> {
         let request = protocol::decode(argument).map_err(|error| error.to_string())?;
         Ok(self.reply(peer, request))
     }
 
     /// Executes a request without a reply. The next call that waits for the queue reports a
     /// failure. Does not block.
-    pub(crate) fn post(&self, argument: &[u8]) {
+    pub fn post(&self, argument: &[u8]) {
         let done = protocol::decode(argument).and_then(|request| self.take(request));
         if let Err(error) = done {
             log::warn!("{error}");

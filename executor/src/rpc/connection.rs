@@ -575,6 +575,29 @@ impl Peer {
         reply
     }
 
+    /// Sends a call, runs `meanwhile`, and then waits for the reply. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Peer::call`].
+    pub(crate) fn exchange_while(
+        &self,
+        method: u32,
+        argument: &[u8],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<u8>, CallError> {
+        self.check(argument)?;
+        let limit = Limit::new(None);
+        self.let_posts_go_first(argument.len(), &limit)?;
+        let taken = self.take_slot(&limit)?;
+        let sent = self.send_call(method, argument, taken, &limit);
+        let reply = sent.map_err(CallError::from).and_then(|()| {
+            meanwhile();
+            self.wait(taken, &limit)
+        });
+        self.slots.free(self.outgoing(), taken);
+        reply
+    }
+
     fn take_slot(&self, limit: &Limit) -> Result<CallSlot, CallError> {
         let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(limit));
         taken.map_err(|error| match error {

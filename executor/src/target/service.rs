@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use longshore_orc_rt::service::pages::set_shared_file;
 use longshore_orc_rt::{bootstrap_symbols, callback, triple, wrapper};
+use longshore_plugin_api::remote::Remote;
 
 use crate::compiler::serve::CompilerServer;
+use crate::plugin::Channel;
 use crate::plugin::serve::Server;
 use crate::protocol::{
     CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, ECHO, FACTS, Facts, join, split,
@@ -24,7 +26,10 @@ pub(super) struct Target {
 impl Service for Target {
     fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         match method {
-            method if Server::has(method) => self.plugins.call(peer, argument),
+            method if Server::<Remote>::has(method) => {
+                let channel: Arc<dyn Channel> = Arc::clone(peer) as _;
+                self.plugins.call(&channel, argument)
+            }
             method if CompilerServer::has(method) => self.compiler.call(peer, method, argument),
             ECHO => Ok(argument.to_vec()),
             FACTS => {
@@ -51,7 +56,7 @@ impl Service for Target {
     }
 
     fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
-        if Server::has(method) {
+        if Server::<Remote>::has(method) {
             self.plugins.post(argument);
         } else if CompilerServer::has(method) {
             self.compiler.post(argument);

@@ -7,8 +7,8 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::Ident;
 
-/// Enumerators of the two places of an object.
-const PLACES: [&str; 2] = ["Here", "There"];
+/// Enumerators of the two places of an object, and the backend of each.
+const PLACES: [(&str, &str); 2] = [("Here", "Remote"), ("There", "Isolated")];
 
 /// Generates the backend `Either` and its types, for `longshore`.
 pub fn either(interface: &Interface) -> TokenStream {
@@ -34,7 +34,7 @@ fn object(object: &Object) -> TokenStream {
     let doc = format!(" A {} of a plugin.", object.lower());
     let methods = object.trait_methods().map(|method| {
         let signature = signature(object, method, &quote!(<Either as Backend>));
-        let arms = PLACES.map(|place| arm(method, &any, place));
+        let arms = PLACES.map(|place| arm(name, method, &any, place));
         quote! {
             #[inline]
             #signature { match self { #(#arms)* } }
@@ -53,8 +53,9 @@ fn object(object: &Object) -> TokenStream {
     }
 }
 
-fn arm(method: &Method, any: &Ident, place: &str) -> TokenStream {
-    let (name, place) = (&method.name, format_ident!("{place}"));
+fn arm(object: &Ident, method: &Method, any: &Ident, place: (&str, &str)) -> TokenStream {
+    let (name, backend) = (&method.name, format_ident!("{}", place.1));
+    let place = format_ident!("{}", place.0);
     let as_place = format_ident!("{}", place.to_string().to_lowercase());
     let arguments = method.parameters.iter().map(|parameter| {
         let name = &parameter.name;
@@ -65,9 +66,10 @@ fn arm(method: &Method, any: &Ident, place: &str) -> TokenStream {
             _ => quote!(#name),
         }
     });
+    // Objects of other processes implement the traits for several backends.
     let called = match method.receiver {
-        Receiver::Ending => quote!(object.#name()),
-        _ => quote!(object.#name(#(#arguments),*)),
+        Receiver::Ending => quote!(#object::<#backend>::#name(object)),
+        _ => quote!(#object::<#backend>::#name(object, #(#arguments),*)),
     };
     let replied = match &method.reply {
         Reply::Object(kind) => {

@@ -36,9 +36,11 @@ pub fn isolation(interface: &Interface) -> TokenStream {
             use super::super::protocol::Id;
             use super::super::serve::{Server, encode_reply};
             use super::messages::*;
-            use longshore_plugin_api::{Device as _, Event as _, Module as _, Platform as _, Queue as _, Result};
+            use longshore_plugin_api::{
+                Backend, Device as _, Event as _, Module as _, Platform as _, Queue as _, Result,
+            };
 
-            impl Server {
+            impl<B: Backend> Server<B> {
                 #(#serving)*
             }
         }
@@ -95,12 +97,17 @@ fn messages(object: &Object) -> syn::Result<TokenStream> {
 
 fn proxy(object: &Object) -> TokenStream {
     let (name, proxy) = (&object.name, format_ident!("Isolated{}", object.name));
+    // A platform of other plugins may open the same kinds of devices.
+    let (generics, backend) = match object.name == "Platform" {
+        true => (quote!(), quote!(Isolated)),
+        false => (quote!(<B: Proxies>), quote!(B)),
+    };
     let methods = object.trait_methods().map(|method| {
-        let signature = signature(object, method, &quote!(<Isolated as Backend>));
+        let signature = signature(object, method, &quote!(<#backend as Backend>));
         let body = proxy_body(object, method);
         quote!(#signature { #body })
     });
-    quote!(impl #name<Isolated> for #proxy { #(#methods)* })
+    quote!(impl #generics #name<#backend> for #proxy { #(#methods)* })
 }
 
 fn proxy_body(object: &Object, method: &Method) -> TokenStream {

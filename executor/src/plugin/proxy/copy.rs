@@ -8,6 +8,7 @@ use longshore_plugin_api::{
     abi,
 };
 
+use super::Isolated;
 use super::device::IsolatedDevice;
 use super::queue::IsolatedQueue;
 use super::transfers::Memory;
@@ -144,13 +145,13 @@ impl IsolatedQueue {
         let function = unsafe {
             HostFunction::from_raw(abi::HostFunction { context: boxed.cast(), call: copy_ranges })
         };
-        let queued = self.host_function(function);
+        let queued = Queue::<Isolated>::host_function(self, function);
         if queued.is_err() {
             // SAFETY: a refused function was not run and never will be.
             drop(unsafe { Box::from_raw(boxed) });
         }
         queued?;
-        if wait { self.synchronize() } else { Ok(()) }
+        if wait { Queue::<Isolated>::synchronize(self) } else { Ok(()) }
     }
 
     fn copy_private(&self, copy: &Private, wait: bool) -> Result<()> {
@@ -178,7 +179,7 @@ impl IsolatedQueue {
     /// device of one piece or less, the executor waits.
     fn synchronize_for(&self, copy: &Private) -> Result<()> {
         if (copy.to_device || copy.bytes > STAGING) && !self.is_known_idle() {
-            return self.synchronize();
+            return Queue::<Isolated>::synchronize(self);
         }
         Ok(())
     }

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use longshore_plugin_api::{
-    Acceptance, ArgumentType, Arguments, CopyRequest, Description, Device, DeviceInfo, Event,
-    GlobalAddress, ImageBytes, InfoValue, KernelAttributes, LaunchShape, Loading, MemoryKind,
-    Module, Place, Platform, PlatformInfo, PoolTracker, ProfileSection, ProfileSectionKind, Queue,
-    Span, SymbolKind,
+    Acceptance, ArgumentType, Arguments, Backend, CopyRequest, Description, Device, DeviceInfo,
+    Event, GlobalAddress, ImageBytes, InfoValue, KernelAttributes, LaunchShape, Loading,
+    MemoryKind, Module, Place, Platform, PlatformInfo, PoolTracker, ProfileSection,
+    ProfileSectionKind, Queue, Span, SymbolKind,
 };
 
-use super::device::IsolatedDevice;
-use super::{IsolatedPlatform, Isolation, OpenOutcome, Refusal};
+use super::{Isolated, IsolatedPlatform, Isolation, OpenOutcome, Refusal};
 use crate::controller::Spawn;
 use crate::plugin::interface::messages::{DeviceCall, ModuleCall, PlatformCall};
 use crate::plugin::protocol::{
@@ -238,8 +237,8 @@ fn an_executor_that_answers_anything_costs_errors_and_no_more() {
         for _ in 0..8 {
             if let Ok(device) = platform.open(0) {
                 opened += 1;
-                use_all(&device);
-                let _ = device.close();
+                use_all::<Isolated>(&device, &|| device.link().callbacks.transfers.take_all_back());
+                let _ = Device::<Isolated>::close(device);
             }
         }
     }
@@ -247,7 +246,7 @@ fn an_executor_that_answers_anything_costs_errors_and_no_more() {
 }
 
 /// Makes every kind of call on such a platform, and returns the first error.
-fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> {
+fn first_error<B: Backend>(platform: &B::Platform) -> longshore_plugin_api::Result<()> {
     platform.info(PlatformInfo::Name)?;
     platform.device_info(0, DeviceInfo::Name)?;
     let device = platform.open(0)?;
@@ -273,7 +272,7 @@ fn an_executor_that_reports_an_impossible_value_is_known_by_the_value() {
         match Isolation::new(spawn.with_ending_limit(Duration::from_millis(50)), "/made/up", "toy")
             .open()
         {
-            Ok(OpenOutcome::Platform(platform)) => first_error(&platform),
+            Ok(OpenOutcome::Platform(platform)) => first_error::<Isolated>(&platform),
             Err(Refusal::Failed(error)) => Err(error),
             Err(other) => panic!("{what}: {other}"),
             Ok(_) => panic!("{what} is taken for a reason"),
@@ -320,7 +319,7 @@ fn an_executor_that_reports_an_impossible_value_is_known_by_the_value() {
 }
 
 /// Makes each kind of call, and checks the surrounding memory of this process.
-fn use_all(device: &IsolatedDevice) {
+fn use_all<B: Backend>(device: &B::Device, take_back: &dyn Fn()) {
     let image = b"an image".repeat(10);
     let _ = device.accepts(&image);
     let addresses = [MemoryKind::Device, MemoryKind::Host, MemoryKind::Managed]
@@ -350,7 +349,7 @@ fn use_all(device: &IsolatedDevice) {
     }
     if let Ok(queue) = &queue {
         for (bytes, wait) in [(24, true), (3000, true), (5 << 20, true), (3000, false)] {
-            copy(device, queue, bytes, wait);
+            copy::<B>(device, queue, take_back, bytes, wait);
         }
         if let Ok(event) = device.create_event(true) {
             let _ = (queue.record_event(&event), queue.wait_event(&event), event.is_complete());
@@ -367,7 +366,13 @@ fn use_all(device: &IsolatedDevice) {
 }
 
 /// Copies into the middle of memory of this process, and out of it.
-fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usize, wait: bool) {
+fn copy<B: Backend>(
+    device: &B::Device,
+    queue: &B::Queue,
+    take_back: &dyn Fn(),
+    bytes: usize,
+    wait: bool,
+) {
     const AROUND: usize = 64;
     let mut memory = vec![9_u8; bytes + 2 * AROUND];
     let here = memory.as_mut_ptr().wrapping_add(AROUND) as u64;
@@ -385,7 +390,7 @@ fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usi
     }
     if !wait {
         // After this no other thread touches the memory.
-        device.link().callbacks.transfers.take_all_back();
+        take_back();
     }
     assert!(memory[..AROUND].iter().chain(&memory[bytes + AROUND..]).all(|byte| *byte == 9));
 }

@@ -15,8 +15,9 @@ use super::scratch::{self, Scratch};
 use super::window::{Block, Staging, Unmap, Window};
 use crate::arena::Piece;
 use crate::controller::Executor;
+use crate::plugin::channel::Channel;
 use crate::plugin::protocol::{self, CALL, CHUNK, Id, Image, POST, Request, encode, encode_into};
-use crate::rpc::{CallError, EndReason, Peer};
+use crate::rpc::{CallError, EndReason};
 
 /// An executor, while a platform or a device uses it. Any thread may use it.
 pub(in crate::plugin) struct Link {
@@ -29,7 +30,17 @@ pub(in crate::plugin) struct Link {
     lost: OnceLock<Error>,
     watch: Arc<Watch>,
     is_closing: Arc<AtomicBool>,
-    executor: Executor,
+    channel: Arc<dyn Channel>,
+    /// The executor that serves the plugin; `None` for a process that this one did not start.
+    executor: Option<Executor>,
+    /// The process in messages, and the advice after its end.
+    wording: Wording,
+}
+
+/// The words of an error about a lost process.
+struct Wording {
+    process: String,
+    advice: &'static str,
 }
 
 /// The signal for the watching thread to end.
@@ -49,23 +60,19 @@ impl Link {
         callbacks: Arc<Callbacks>,
         backend: &str,
     ) -> Result<Arc<Self>> {
-        let is_closing = Arc::default();
-        let unmap = unmap(&executor, &callbacks, &is_closing);
-        let mut link = Self {
-            window: None,
-            unmap,
-            callbacks,
-            registry: Registry::default(),
-            backend: backend.to_owned(),
-            lost: OnceLock::new(),
-            watch: Arc::default(),
-            is_closing,
-            executor,
+        let process = executor.child().id();
+        let wording = Wording {
+            process: format!("the process {process} of the isolated plugin '{backend}' is gone"),
+            advice: "close it, and open it again",
         };
+        let channel: Arc<dyn Channel> = Arc::clone(executor.peer()) as _;
+        let arena = executor.arena().cloned();
+        let mut link = Self::over(channel, Some(executor), callbacks, backend, wording);
         link.start_watching()?;
-        if let Some(arena) = link.executor.arena() {
-            let window =
-                Window::new(arena, |address, bytes| link.ask(&Request::Reserve { address, bytes }));
+        if let Some(arena) = arena {
+            let window = Window::new(&arena, |address, bytes| {
+                link.ask(&Request::Reserve { address, bytes })
+            });
             link.window = match window {
                 Err(error) if !link.is_alive() => return Err(error),
                 Err(error) => {
@@ -78,19 +85,59 @@ impl Link {
         Ok(Arc::new(link))
     }
 
+    /// Creates the link to a plugin in a process that this one did not start; `process` is the
+    /// beginning of the error after its end, such as "node 'a' is lost".
+    ///
+    /// # Errors
+    /// `OutOfResources` if no thread can be started.
+    pub(super) fn attached(
+        channel: Arc<dyn Channel>,
+        callbacks: Arc<Callbacks>,
+        backend: &str,
+        process: String,
+    ) -> Result<Arc<Self>> {
+        let wording = Wording { process, advice: "close it" };
+        let link = Self::over(channel, None, callbacks, backend, wording);
+        link.start_watching()?;
+        Ok(Arc::new(link))
+    }
+
+    fn over(
+        channel: Arc<dyn Channel>,
+        executor: Option<Executor>,
+        callbacks: Arc<Callbacks>,
+        backend: &str,
+        wording: Wording,
+    ) -> Self {
+        let is_closing = Arc::default();
+        Self {
+            window: None,
+            unmap: unmap(&channel, &callbacks, &is_closing),
+            callbacks,
+            registry: Registry::default(),
+            backend: backend.to_owned(),
+            lost: OnceLock::new(),
+            watch: Arc::default(),
+            is_closing,
+            channel,
+            executor,
+            wording,
+        }
+    }
+
     /// Returns the backend that the plugin provides.
     pub(in crate::plugin) fn backend(&self) -> &str {
         &self.backend
     }
 
-    /// Returns the process's number.
+    /// Returns the process's number; 0 for a process that this one did not start.
     pub(super) fn process(&self) -> u32 {
-        self.executor.child().id()
+        self.executor.as_ref().map_or(0, |executor| executor.child().id())
     }
 
     /// Returns whether the executor is usable, as far as is known.
     pub(super) fn is_alive(&self) -> bool {
-        self.lost.get().is_none() && self.peer().ended().is_none()
+        self.lost.get().is_none() && self.channel.ended().is_none()
     }
 
     /// Returns whether the executor's process is gone, or belongs to another process.
@@ -100,7 +147,7 @@ impl Link {
 
     /// Returns whether this process started the executor.
     pub(super) fn is_here(&self) -> bool {
-        self.peer().is_here()
+        self.channel.is_here()
     }
 
     /// Returns the memory shared by both processes, if there is any.
@@ -114,7 +161,7 @@ impl Link {
     /// The plugin's errors, and an error if the process is gone.
     pub(in crate::plugin) fn ask<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
         let _watched = self.watched()?;
-        let reply = self.peer().call(CALL, &encode(request));
+        let reply = self.channel.call(None, CALL, &encode(request));
         self.read(reply)
     }
 
@@ -145,16 +192,18 @@ impl Link {
         request: &Request<'_>,
     ) -> Result<T> {
         let _watched = self.watched()?;
-        let reply = self.peer().call_within(Some(limit), CALL, &encode(request));
-        if matches!(reply, Err(CallError::Ended(EndReason::Silent { .. }))) {
-            self.executor.child().kill();
+        let reply = self.channel.call(Some(limit), CALL, &encode(request));
+        if matches!(reply, Err(CallError::Ended(EndReason::Silent { .. })))
+            && let Some(executor) = &self.executor
+        {
+            executor.child().kill();
         }
         self.read(reply)
     }
 
     /// Returns the time limit within which the process did not reply, if it was given up for that.
     pub(super) fn silence(&self) -> Option<Duration> {
-        match self.peer().ended()? {
+        match self.channel.ended()? {
             EndReason::Silent { limit } => Some(limit),
             _ => None,
         }
@@ -170,11 +219,13 @@ impl Link {
         meanwhile: impl FnOnce(),
     ) -> Result<T> {
         let _watched = self.watched()?;
-        let started = self.peer().start(CALL, &encode(request));
-        let reply = started.and_then(|started| {
-            meanwhile();
-            started.wait()
-        });
+        let mut meanwhile = Some(meanwhile);
+        let mut once = || {
+            if let Some(meanwhile) = meanwhile.take() {
+                meanwhile();
+            }
+        };
+        let reply = self.channel.call_while(CALL, &encode(request), &mut once);
         self.read(reply)
     }
 
@@ -188,8 +239,8 @@ impl Link {
         }
         let _watched = self.watched()?;
         let bytes = encode_into(request, scratch::take(&BYTES));
-        let posted = match bytes.len() <= Peer::MAX_POST {
-            true => self.peer().post(POST, &bytes).map_err(|error| self.failed(error)),
+        let posted = match bytes.len() <= self.channel.most_in_post() {
+            true => self.channel.post(POST, &bytes).map_err(|error| self.failed(error)),
             false => self.ask(request),
         };
         scratch::keep(&BYTES, bytes);
@@ -241,7 +292,7 @@ impl Link {
     /// Every error of the connection.
     fn upload(&self, image: &[u8]) -> Result<Id> {
         let upload = self.ask(&Request::Upload { bytes: image.len() as u64 })?;
-        let size = if self.peer().shares_memory() { CHUNK } else { 1 << 20 };
+        let size = if self.channel.memory().is_some() { CHUNK } else { 1 << 20 };
         for content in image.chunks(size) {
             self.ask::<()>(&Request::Chunk { upload, content })?;
         }
@@ -252,8 +303,9 @@ impl Link {
         self.ask(&Request::Map { address, offset, bytes })
     }
 
-    fn peer(&self) -> &Arc<Peer> {
-        self.executor.peer()
+    /// Returns the messages and transfers to the process.
+    pub(super) fn channel(&self) -> &Arc<dyn Channel> {
+        &self.channel
     }
 
     fn watched(&self) -> Result<super::watchdog::CallGuard<'_>> {
@@ -281,10 +333,10 @@ impl Link {
     /// Returns the error of every call after the end of the process; the first call fixes its text.
     fn loss(&self, ended: &EndReason) -> Error {
         let reported = self.lost.get_or_init(|| {
-            let (backend, process) = (&self.backend, self.process());
+            let Wording { process, advice } = &self.wording;
             let (running, words) = (self.registry.description(), self.callbacks.last_records.description());
             let message = format!(
-                "the process {process} of the isolated plugin '{backend}' is gone: {ended}; {running}{words}; the device is lost, nothing works on it any more: close it, and open it again"
+                "{process}: {ended}; {running}{words}; the device is lost, nothing works on it any more: {advice}"
             );
             Error::new(ErrorCode::BackendFailure, message)
         });
@@ -296,16 +348,14 @@ impl Link {
             let message = format!("the thread that watches an executor cannot be started: {error}");
             Error::new(ErrorCode::OutOfResources, message)
         };
-        let (peer, callbacks) = (Arc::clone(self.peer()), Arc::clone(&self.callbacks));
-        let finishing = thread::Builder::new().name("longshore-end".to_owned());
-        let finish = move || {
-            peer.wait_for_end();
-            callbacks.finish();
-        };
-        finishing.spawn(finish).map_err(failed)?;
+        let callbacks = Arc::clone(&self.callbacks);
+        Arc::clone(&self.channel)
+            .when_ended(Box::new(move || callbacks.finish()))
+            .map_err(failed)?;
         let Some(limit) = self.callbacks.watchdog.limit() else { return Ok(()) };
-        let (peer, callbacks) = (Arc::clone(self.peer()), Arc::clone(&self.callbacks));
-        let (watch, kill) = (Arc::clone(&self.watch), self.executor.killer());
+        let Some(executor) = &self.executor else { return Ok(()) };
+        let (peer, callbacks) = (Arc::clone(&self.channel), Arc::clone(&self.callbacks));
+        let (watch, kill) = (Arc::clone(&self.watch), executor.killer());
         let limiting = thread::Builder::new().name("longshore-limit".to_owned());
         let pause = (limit / 8).clamp(Duration::from_millis(1), Duration::from_secs(1));
         let look = move || {
@@ -325,15 +375,19 @@ impl Link {
 }
 
 /// Returns a function that has the executor unmap memory, unless the link is being dropped.
-fn unmap(executor: &Executor, callbacks: &Arc<Callbacks>, is_closing: &Arc<AtomicBool>) -> Unmap {
-    let (peer, callbacks) = (Arc::downgrade(executor.peer()), Arc::clone(callbacks));
+fn unmap(
+    channel: &Arc<dyn Channel>,
+    callbacks: &Arc<Callbacks>,
+    is_closing: &Arc<AtomicBool>,
+) -> Unmap {
+    let (peer, callbacks) = (Arc::downgrade(channel), Arc::clone(callbacks));
     let is_closing = Arc::clone(is_closing);
     Arc::new(move |address, bytes| {
         let peer = peer.upgrade().filter(|peer| peer.is_here());
         if let Some(peer) = peer.filter(|_| !is_closing.load(Ordering::Relaxed)) {
             let _watched = callbacks.watchdog.call();
             // If the call fails the executor is gone, and its mapping with it.
-            let _ = peer.call(CALL, &encode(&Request::Unmap { address, bytes }));
+            let _ = peer.call(None, CALL, &encode(&Request::Unmap { address, bytes }));
         }
     })
 }
@@ -351,9 +405,9 @@ impl Drop for Link {
         if let Some(window) = &self.window {
             window.drop_staging();
         }
-        if self.is_alive() {
+        if self.is_alive() && self.executor.is_some() {
             // If the call fails or takes too long, the end of the process ends the platform.
-            let _ = self.peer().call_within(Some(ENDING), CALL, &encode(&Request::Disconnect));
+            let _ = self.channel.call(Some(ENDING), CALL, &encode(&Request::Disconnect));
         }
         *self.watch.is_over.lock() = true;
         self.watch.ended.notify_all();

@@ -3,8 +3,7 @@
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use longshore_plugin_api::remote::RemoteQueue;
-use longshore_plugin_api::{HostFunction, Queue as _, Result, abi};
+use longshore_plugin_api::{Backend, HostFunction, Queue as _, Result, abi};
 
 type BoxedFunction = Box<dyn FnOnce() + Send>;
 
@@ -12,8 +11,8 @@ type BoxedFunction = Box<dyn FnOnce() + Send>;
 ///
 /// # Errors
 /// Every error of the plugin; the function is dropped then.
-pub(super) fn queue_function(
-    queue: &RemoteQueue,
+pub(super) fn queue_function<B: Backend>(
+    queue: &B::Queue,
     function: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let boxed: Box<BoxedFunction> = Box::new(Box::new(function));

@@ -8,12 +8,13 @@ use std::sync::{Arc, Weak};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use longshore_plugin_api::abi::{self, ENTRY_SYMBOL, Entry};
 use longshore_plugin_api::bounds::{self, MESSAGE_BYTES};
-use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
-use longshore_plugin_api::{Connected as Found, Error, ErrorCode, Platform as _, Result};
+use longshore_plugin_api::remote::{Incompatible, Remote, RemotePlugin};
+use longshore_plugin_api::{Backend, Connected as Found, Error, ErrorCode, Platform as _, Result};
 use parking_lot::Mutex;
 
+use super::SharedPlatform;
+use crate::plugin::channel::Channel;
 use crate::plugin::protocol::{CHUNK, Callback, Connected, POST, REQUESTED_SETTINGS, encode};
-use crate::rpc::Peer;
 
 /// The host's request to open a plugin.
 pub(super) struct OpenRequest<'a> {
@@ -24,14 +25,14 @@ pub(super) struct OpenRequest<'a> {
 }
 
 /// An open library, and the outcome of connecting its platform.
-pub(super) struct ConnectedLibrary {
+pub(super) struct ConnectedLibrary<B: Backend = Remote> {
     pub(super) connected: Connected,
     /// Names of the settings that the plugin has looked up.
     pub(super) asked: Vec<String>,
-    pub(super) platform: Option<RemotePlatform>,
+    pub(super) platform: Option<SharedPlatform<B>>,
 }
 
-impl From<Connected> for ConnectedLibrary {
+impl<B: Backend> From<Connected> for ConnectedLibrary<B> {
     fn from(connected: Connected) -> Self {
         Self { connected, asked: Vec::new(), platform: None }
     }
@@ -42,7 +43,7 @@ impl From<Connected> for ConnectedLibrary {
 ///
 /// # Errors
 /// `BackendFailure` if the library cannot be opened, and every error of the plugin.
-pub(super) fn open(peer: &Arc<Peer>, wanted: &OpenRequest<'_>) -> Result<ConnectedLibrary> {
+pub(super) fn open(peer: &Arc<dyn Channel>, wanted: &OpenRequest<'_>) -> Result<ConnectedLibrary> {
     let path = OsStr::from_bytes(wanted.path);
     // SAFETY: the library's constructors run; the process exists to run them.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
@@ -72,6 +73,7 @@ pub(super) fn open(peer: &Arc<Peer>, wanted: &OpenRequest<'_>) -> Result<Connect
     let (connected, platform) = match found {
         Found::Platform(platform) => {
             let devices = platform.device_count();
+            let platform: SharedPlatform<Remote> = Arc::new(Box::new(platform));
             (Connected::Platform { description: said, devices }, Some(platform))
         }
         Found::NoDriver(why) => (Connected::NoDriver(why), None),
@@ -99,7 +101,7 @@ fn incompatible(why: &Incompatible) -> Connected {
 
 /// The context of the services that a plugin is offered.
 struct Context {
-    peer: Weak<Peer>,
+    peer: Weak<dyn Channel>,
     log_level: u32,
     settings: BTreeMap<String, String>,
     /// Names of the settings that the plugin has looked up, the first [`REQUESTED_SETTINGS`].
@@ -117,7 +119,7 @@ impl Context {
 }
 
 fn services(
-    peer: &Arc<Peer>,
+    peer: &Arc<dyn Channel>,
     wanted: &OpenRequest<'_>,
 ) -> (&'static abi::Services, &'static Context) {
     let settings =

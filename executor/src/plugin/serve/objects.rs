@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::remote::{
-    RemoteDevice, RemoteEvent, RemoteKernel, RemoteModule, RemoteQueue,
-};
-use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_plugin_api::{Backend, Error, ErrorCode, Result};
 use parking_lot::{Mutex, RwLock};
 
 use super::images::ImageBuffer;
@@ -28,8 +25,8 @@ struct Place<T> {
 }
 
 /// An open device.
-pub(in crate::plugin) struct Device {
-    pub(in crate::plugin) device: RemoteDevice,
+pub(in crate::plugin) struct Device<B: Backend> {
+    pub(in crate::plugin) device: B::Device,
     /// Addresses of host memory that is pinned because the plugin cannot import it.
     pub(super) pinned: Mutex<Vec<u64>>,
 }
@@ -37,31 +34,31 @@ pub(in crate::plugin) struct Device {
 // An object keeps its device alive and is dropped before it: the order of the fields matters.
 
 /// A loaded image.
-pub(in crate::plugin) struct Module {
-    pub(in crate::plugin) module: RemoteModule,
+pub(in crate::plugin) struct Module<B: Backend> {
+    pub(in crate::plugin) module: B::Module,
     pub(super) kernels: Mutex<Vec<Id>>,
     pub(super) _image: ImageBuffer,
-    pub(super) device: Arc<Device>,
+    pub(super) device: Arc<Device<B>>,
 }
 
 /// A kernel of a module.
-pub(in crate::plugin) struct Kernel {
-    pub(in crate::plugin) kernel: Arc<RemoteKernel>,
-    pub(super) _module: Arc<Module>,
+pub(in crate::plugin) struct Kernel<B: Backend> {
+    pub(in crate::plugin) kernel: Arc<B::Kernel>,
+    pub(super) _module: Arc<Module<B>>,
 }
 
 /// A queue.
-pub(in crate::plugin) struct Queue {
-    pub(in crate::plugin) queue: RemoteQueue,
+pub(in crate::plugin) struct Queue<B: Backend> {
+    pub(in crate::plugin) queue: B::Queue,
     /// The first error of a posted request that was not yet reported.
     pub(super) deferred: Mutex<Option<Error>>,
-    pub(super) _device: Arc<Device>,
+    pub(super) _device: Arc<Device<B>>,
 }
 
 /// An event.
-pub(in crate::plugin) struct Event {
-    pub(in crate::plugin) event: RemoteEvent,
-    pub(super) _device: Arc<Device>,
+pub(in crate::plugin) struct Event<B: Backend> {
+    pub(in crate::plugin) event: B::Event,
+    pub(super) _device: Arc<Device<B>>,
 }
 
 impl<T> Default for Table<T> {
@@ -115,7 +112,7 @@ impl<T> Table<T> {
     }
 }
 
-impl Queue {
+impl<B: Backend> Queue<B> {
     /// Keeps an error for the next waiting call, unless an earlier error is kept.
     pub(super) fn defer(&self, error: Error) {
         self.deferred.lock().get_or_insert(error);

@@ -3,23 +3,23 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use longshore_plugin_api::remote::{Remote, RemoteDevice};
 use longshore_plugin_api::{
-    CopyRequest, Error, ErrorCode, PitchedSpan, Place, Queue as _, RectRequest, Result, Span,
+    Backend, CopyRequest, Error, ErrorCode, PitchedSpan, Place, Queue as _, RectRequest, Result,
+    Span,
 };
 
 use super::Server;
 use super::functions::queue_function;
 use super::launch::Values;
 use super::objects::{Device, Queue};
+use crate::plugin::channel::Channel;
 use crate::plugin::protocol::{CALL, Callback, Copy, Id, Launch, Rect, encode};
-use crate::rpc::Peer;
 
 thread_local! {
     static VALUES: RefCell<Values> = RefCell::default();
 }
 
-impl Server {
+impl<B: Backend> Server<B> {
     pub(super) fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let (queue, kernel) = (self.queues.get(launch.queue)?, self.kernels.get(launch.kernel)?);
         let launched = VALUES.with_borrow_mut(|values| {
@@ -109,11 +109,16 @@ impl Server {
         if wait { queue.or_deferred(filled) } else { filled }
     }
 
-    pub(super) fn host_function(&self, peer: &Arc<Peer>, queue: Id, function: u64) -> Result<()> {
+    pub(super) fn host_function(
+        &self,
+        peer: &Arc<dyn Channel>,
+        queue: Id,
+        function: u64,
+    ) -> Result<()> {
         let (queue, peer) = (self.queues.get(queue)?, Arc::clone(peer));
-        queue_function(&queue.queue, move || {
+        queue_function::<B>(&queue.queue, move || {
             // If the host is gone, so is the function.
-            let _ = peer.call(CALL, &encode(&Callback::Run { function }));
+            let _ = peer.call(None, CALL, &encode(&Callback::Run { function }));
         })
     }
 }
@@ -122,9 +127,9 @@ impl Server {
 ///
 /// # Safety
 /// The caller guarantees both ranges until the copy is done.
-pub(super) unsafe fn copy_in(
-    queue: &Queue,
-    device: &RemoteDevice,
+pub(super) unsafe fn copy_in<B: Backend>(
+    queue: &Queue<B>,
+    device: &B::Device,
     to: u64,
     from: u64,
     bytes: u64,
@@ -141,9 +146,9 @@ pub(super) unsafe fn copy_in(
 ///
 /// # Safety
 /// The caller guarantees both ranges until the copy is done.
-pub(super) unsafe fn copy_out(
-    queue: &Queue,
-    device: &RemoteDevice,
+pub(super) unsafe fn copy_out<B: Backend>(
+    queue: &Queue<B>,
+    device: &B::Device,
     from: u64,
     to: u64,
     bytes: u64,
@@ -170,8 +175,6 @@ pub(super) fn buffer(bytes: u64) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-fn place(
-    device: Option<&Arc<Device>>,
-) -> Place<'_, <Remote as longshore_plugin_api::Backend>::Device> {
+fn place<B: Backend>(device: Option<&Arc<Device<B>>>) -> Place<'_, B::Device> {
     device.map_or(Place::Host, |device| Place::Device(&device.device))
 }

@@ -2,29 +2,26 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::remote::{
-    RemoteDevice, RemoteEvent, RemoteModule, RemotePlatform, RemoteQueue,
-};
 use longshore_plugin_api::{
-    Acceptance, Device as _, Error, ErrorCode, ImageBytes, ImageEntry, KernelAttributes, Loading,
-    MemoryKind, Module as _, Result, Span,
+    Acceptance, Backend, Device as _, Error, ErrorCode, ImageBytes, ImageEntry, KernelAttributes,
+    Loading, MemoryKind, Module as _, Result, Span,
 };
 use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
-use super::{Server, library};
+use super::{Server, SharedPlatform, library};
+use crate::plugin::channel::Channel;
 use crate::plugin::protocol::{Connected, Id, Image, Request, RequestedSettings, encode};
-use crate::rpc::Peer;
 
 pub(in crate::plugin) fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
     encode(&result)
 }
 
-impl Server {
+impl<B: Backend> Server<B> {
     /// Executes a request and encodes the reply.
-    pub(super) fn reply(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
+    pub(super) fn reply(&self, peer: &Arc<dyn Channel>, request: Request<'_>) -> Vec<u8> {
         match request {
             Request::Connect { path, backend, log_level, settings } => encode_reply(
                 self.connect(peer, &library::OpenRequest { path, backend, log_level, settings }),
@@ -49,7 +46,7 @@ impl Server {
         }
     }
 
-    fn reply_by_hand(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
+    fn reply_by_hand(&self, peer: &Arc<dyn Channel>, request: Request<'_>) -> Vec<u8> {
         match request {
             Request::Accepts { device, image } => encode_reply(self.accepts(peer, device, image)),
             Request::Score { device, image, triple, arch } => {
@@ -94,7 +91,7 @@ impl Server {
 
     fn connect(
         &self,
-        peer: &Arc<Peer>,
+        peer: &Arc<dyn Channel>,
         wanted: &library::OpenRequest<'_>,
     ) -> Result<(Connected, RequestedSettings)> {
         let _opening = self.opening.lock();
@@ -102,60 +99,62 @@ impl Server {
             let problem = "this executor has a plugin already";
             return Err(Error::new(ErrorCode::InvalidArgument, problem));
         }
-        let opened = library::open(peer, wanted)?;
-        *self.platform.write() = opened.platform.map(Arc::new);
+        let open = self.open.ok_or_else(unconnected)?;
+        let opened = open(peer, wanted)?;
+        *self.platform.write() = opened.platform;
         Ok((opened.connected, RequestedSettings(opened.asked)))
     }
 
     fn disconnect(&self) -> Result<()> {
+        if self.open.is_none() {
+            // The platform belongs to the process that serves it.
+            return Ok(());
+        }
         let platform = self.platform.write().take().ok_or_else(unconnected)?;
-        sole(platform, "platform").map(drop)
+        drop(platform);
+        Ok(())
     }
 
-    pub(in crate::plugin) fn platform(&self) -> Result<Arc<RemotePlatform>> {
+    pub(in crate::plugin) fn platform(&self) -> Result<SharedPlatform<B>> {
         self.platform.read().clone().ok_or_else(unconnected)
     }
 
-    fn map(&self, peer: &Arc<Peer>, address: u64, offset: u64, bytes: u64) -> Result<()> {
+    fn map(&self, peer: &Arc<dyn Channel>, address: u64, offset: u64, bytes: u64) -> Result<()> {
         let file = peer
             .memory()
             .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "no memory is shared"))?;
         self.memory.map(file, address, offset, bytes)
     }
 
-    pub(in crate::plugin) fn keep_device(
-        &self,
-        _: &Arc<RemotePlatform>,
-        device: RemoteDevice,
-    ) -> Id {
+    pub(in crate::plugin) fn keep_device(&self, _: &SharedPlatform<B>, device: B::Device) -> Id {
         self.devices.put(Device { device, pinned: Mutex::default() })
     }
 
-    pub(in crate::plugin) fn keep_queue(&self, device: &Arc<Device>, queue: RemoteQueue) -> Id {
+    pub(in crate::plugin) fn keep_queue(&self, device: &Arc<Device<B>>, queue: B::Queue) -> Id {
         let device = Arc::clone(device);
         self.queues.put(Queue { queue, deferred: Mutex::default(), _device: device })
     }
 
-    pub(in crate::plugin) fn keep_event(&self, device: &Arc<Device>, event: RemoteEvent) -> Id {
+    pub(in crate::plugin) fn keep_event(&self, device: &Arc<Device<B>>, event: B::Event) -> Id {
         self.events.put(Event { event, _device: Arc::clone(device) })
     }
 
     fn close(&self, device: Id) -> Result<()> {
-        RemoteDevice::close(sole(self.devices.take(device)?, "device")?.device)
+        sole(self.devices.take(device)?, "device")?.device.close()
     }
 
-    fn image(&self, peer: &Arc<Peer>, image: Image<'_>) -> Result<ImageBuffer> {
+    fn image(&self, peer: &Arc<dyn Channel>, image: Image<'_>) -> Result<ImageBuffer> {
         ImageBuffer::new(image, &self.uploads, peer.memory())
     }
 
-    fn accepts(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Acceptance> {
+    fn accepts(&self, peer: &Arc<dyn Channel>, device: Id, image: Image<'_>) -> Result<Acceptance> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
         device.device.accepts(image.bytes())
     }
 
     fn score(
         &self,
-        peer: &Arc<Peer>,
+        peer: &Arc<dyn Channel>,
         device: Id,
         image: Image<'_>,
         triple: &str,
@@ -214,7 +213,13 @@ impl Server {
         device.device.set_logical_size(address, bytes)
     }
 
-    fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>, loading: Loading) -> Result<Id> {
+    fn load(
+        &self,
+        peer: &Arc<dyn Channel>,
+        device: Id,
+        image: Image<'_>,
+        loading: Loading,
+    ) -> Result<Id> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
         // SAFETY: the buffer's bytes stay in place until the module is dropped; the module precedes
         // the buffer in `Module`.
@@ -238,7 +243,7 @@ impl Server {
             drop(self.kernels.take(kernel));
         }
         let Module { module, _image: image, device, .. } = sole(module, "module")?;
-        let unloaded = RemoteModule::unload(module);
+        let unloaded = module.unload();
         drop((image, device));
         unloaded
     }

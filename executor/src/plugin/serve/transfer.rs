@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_plugin_api::{Backend, Error, ErrorCode, Result};
 
 use super::Server;
 use super::functions::queue_function;
 use super::objects::{Device, Queue};
 use super::queues::{buffer, copy_in, copy_out};
+use crate::plugin::channel::Channel;
 use crate::plugin::protocol::{self, CALL, Callback, POST, Transfer, encode};
-use crate::rpc::Peer;
 
 /// Bytes of a piece in a message.
 const PIECE: u64 = 1 << 20;
 
-impl Server {
+impl<B: Backend> Server<B> {
     /// Queues the pieces of a transfer. Does not block.
-    pub(super) fn transfer(&self, peer: &Arc<Peer>, transfer: &Transfer) -> Result<()> {
+    pub(super) fn transfer(&self, peer: &Arc<dyn Channel>, transfer: &Transfer) -> Result<()> {
         let (queue, device) =
             (self.queues.get(transfer.queue)?, self.devices.get(transfer.device)?);
         let staging = match transfer.staging {
@@ -32,15 +32,15 @@ impl Server {
     }
 }
 
-struct Queued<'a> {
-    peer: Arc<Peer>,
-    queue: &'a Queue,
-    device: &'a Arc<Device>,
+struct Queued<'a, B: Backend> {
+    peer: Arc<dyn Channel>,
+    queue: &'a Queue<B>,
+    device: &'a Arc<Device<B>>,
     transfer: &'a Transfer,
     staging: Arc<Staging>,
 }
 
-impl Queued<'_> {
+impl<B: Backend> Queued<'_, B> {
     fn all(&self) -> Result<()> {
         let (mut at, total) = (0, self.transfer.bytes);
         while at < total {
@@ -53,7 +53,7 @@ impl Queued<'_> {
         }
         let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
         let transfer = self.transfer.transfer;
-        queue_function(&self.queue.queue, move || {
+        queue_function::<B>(&self.queue.queue, move || {
             // The queue is done with the staging memory here.
             drop(staging);
             let _ = peer.post(POST, &encode(&Callback::Done { transfer }));
@@ -64,8 +64,8 @@ impl Queued<'_> {
         let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
         let (transfer, to, from) =
             (self.transfer.transfer, self.transfer.address + at, staging.address);
-        queue_function(&self.queue.queue, move || {
-            let fetched = peer.call(CALL, &encode(&Callback::Fetch { transfer, at, bytes }));
+        queue_function::<B>(&self.queue.queue, move || {
+            let fetched = peer.call(None, CALL, &encode(&Callback::Fetch { transfer, at, bytes }));
             match fetched.map(|reply| read(&reply)) {
                 Ok(Ok(content)) => staging.put(&content),
                 // The connection has ended or the transfer was given up, so the result is not used.
@@ -85,10 +85,10 @@ impl Queued<'_> {
         // SAFETY: the host guarantees the device's range; the staging memory lives until the
         // transfer is done.
         unsafe { copy_out(self.queue, &self.device.device, from, to, bytes, false)? };
-        queue_function(&self.queue.queue, move || {
+        queue_function::<B>(&self.queue.queue, move || {
             let content = staging.own(bytes);
             let stored = Callback::Store { transfer, at, bytes, content };
-            if let Err(error) = peer.call(CALL, &encode(&stored)) {
+            if let Err(error) = peer.call(None, CALL, &encode(&stored)) {
                 log::debug!("transfer {transfer}: {error}");
             }
         })
