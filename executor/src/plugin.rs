@@ -15,9 +15,11 @@ mod protocol;
 mod proxy;
 pub(crate) mod serve;
 
-pub use channel::{Address, Bulk, BulkTransfer, Channel, Handler};
+pub use channel::{Address, Bulk, BulkTransfer, Channel, Handler, PIECE};
+pub use protocol::Digest;
 pub use proxy::{
-    Isolated, IsolatedDevice, IsolatedEvent, IsolatedKernel, IsolatedModule, IsolatedPlatform,
-    IsolatedProcess, IsolatedQueue, Isolation, OpenOutcome, Proxies, Record, Refusal,
+    Attached, Isolated, IsolatedDevice, IsolatedEvent, IsolatedKernel, IsolatedModule,
+    IsolatedPlatform, IsolatedProcess, IsolatedQueue, Isolation, OpenOutcome, Proxies, Record,
+    Refusal,
 };
-pub use serve::{Server, SharedPlatform};
+pub use serve::{Images, Server, SharedPlatform};

@@ -245,6 +245,11 @@ impl Host {
 }
 
 impl DeviceEntry {
+    /// Returns the plugin that provides the device.
+    pub(crate) fn loaded_plugin(&self) -> &Arc<LoadedPlugin> {
+        &self.plugin
+    }
+
     /// Returns the device's backend, index and name as one text: "cuda:0 (NVIDIA H200)".
     pub fn name(&self) -> String {
         self.facts.to_string()

@@ -103,6 +103,8 @@ mod queue;
 mod rundown;
 mod selection;
 mod services;
+#[doc(hidden)]
+pub mod serving;
 mod sync;
 #[doc(hidden)]
 pub mod units;

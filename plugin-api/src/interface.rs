@@ -433,7 +433,7 @@ interface! {
         ///
         /// # Errors
         /// The driver's errors.
-        #[isolated(posted)]
+        #[isolated(by_hand)]
         fn wait_event(&self, event: &B::Event) -> Result<()>;
 
         /// Records the event at the queue's tail. A new record replaces the earlier one.

@@ -92,6 +92,10 @@ pub struct Address {
     pub plugin: u32,
 }
 
+/// Bytes of the pieces in which each transfer goes. A transfer can be received as several transfers
+/// of the same number, each of whole pieces but the last.
+pub const PIECE: usize = 4 << 20;
+
 /// Transfers of bulk data between the two processes of a channel, beside its messages.
 pub trait Bulk: Send + Sync {
     /// Returns a number for a transfer, which no other transfer under way has on either side.

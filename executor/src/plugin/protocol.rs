@@ -12,6 +12,7 @@ use longshore_plugin_api::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::channel::Address;
 use super::interface::messages::{DeviceCall, EventCall, ModuleCall, PlatformCall, QueueCall};
 
 /// The method of calls with a [`Request`] or a [`Callback`].
@@ -136,6 +137,31 @@ pub(super) enum Request<'a> {
         bytes: u64,
     },
     Transfer(Transfer),
+    /// Copies between a device and the sender by the channel's transfers, after all earlier work of
+    /// the queue. The reply comes when the copy is done.
+    Bulk(BulkCopy),
+    /// Copies between a device and a device of another process, which exchange the data directly.
+    Exchange(Exchange),
+    /// Makes later work of the queue wait for the event's last record.
+    WaitEvent {
+        queue: Id,
+        event: Id,
+    },
+    /// Sends [`Request::Signal`] to another process when the event's last record is reached.
+    Announce {
+        event: Id,
+        to: Address,
+        signal: u64,
+    },
+    /// Makes later work of the queue wait for a signal of another process.
+    AwaitSignal {
+        queue: Id,
+        signal: u64,
+        from: Address,
+    },
+    Signal {
+        signal: u64,
+    },
     Fill {
         queue: Id,
         address: u64,
@@ -163,7 +189,12 @@ pub(super) enum Image<'a> {
     },
     /// Bytes sent by an earlier upload, which can be used once.
     Uploaded(Id),
+    /// Bytes that the process keeps: see [`Images`](super::Images).
+    Kept(Digest),
 }
+
+/// The SHA-256 digest of an image.
+pub type Digest = [u8; 32];
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Launch<'a> {
@@ -215,6 +246,35 @@ pub(super) struct Transfer {
     pub(super) staging: Option<(u64, u64)>,
 }
 
+/// A copy between a device and the process that sends the request.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct BulkCopy {
+    /// The queue with the earlier work; `None` for the process's own queue of the device.
+    pub(super) queue: Option<Id>,
+    pub(super) device: Id,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    /// The number of the channel's transfer.
+    pub(super) number: u64,
+    pub(super) to_device: bool,
+}
+
+/// A copy between a device of this process and one of another process.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Exchange {
+    /// The queue in whose order the copy runs; `None` for the process's own queue of the device.
+    pub(super) queue: Option<Id>,
+    pub(super) device: Id,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) other: Address,
+    pub(super) other_device: Id,
+    pub(super) other_address: u64,
+    /// Whether `device` receives the data.
+    pub(super) to_device: bool,
+    pub(super) wait: bool,
+}
+
 /// A request of the executor to the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Callback<'a> {
@@ -228,6 +288,8 @@ pub(super) enum Callback<'a> {
         transfer: u64,
         at: u64,
         bytes: u64,
+        /// The number of the channel's transfer that carries the bytes, in place of both.
+        bulk: Option<u64>,
     },
     /// Copies from the staging memory into the host's memory; without staging memory, copies
     /// `content`.
@@ -237,6 +299,8 @@ pub(super) enum Callback<'a> {
         bytes: u64,
         #[serde(borrow)]
         content: &'a [u8],
+        /// As for [`Callback::Fetch`].
+        bulk: Option<u64>,
     },
     /// The end of a transfer.
     Done {

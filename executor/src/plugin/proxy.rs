@@ -1,6 +1,8 @@
 //! The host's side: a platform of another process.
 
 mod accepted_shapes;
+mod attached;
+mod bulk;
 mod callbacks;
 mod copy;
 mod device;
@@ -21,6 +23,7 @@ mod transfers;
 mod watchdog;
 mod window;
 
+pub use attached::Attached;
 pub use callbacks::Record;
 pub use device::IsolatedDevice;
 pub use event::IsolatedEvent;

@@ -1,5 +1,6 @@
 //! The executor's side: opens the plugin and executes the host's requests with it.
 
+mod bulk;
 mod functions;
 mod images;
 mod launch;
@@ -8,6 +9,7 @@ mod objects;
 mod queues;
 mod requests;
 mod shared;
+mod signals;
 mod transfer;
 
 use std::ops::Deref;
@@ -21,10 +23,12 @@ pub(super) use requests::encode_reply;
 
 use super::channel::Channel;
 use super::protocol::{self, CALL, POST, Request};
+pub use images::Images;
 use images::Uploads;
 use library::{ConnectedLibrary, OpenRequest};
 use objects::{Event, Kernel, Module, Queue, Table};
 use shared::SharedMemory;
+use signals::Signals;
 
 /// The state of this process for a host's requests. At most one plugin is open.
 pub struct Server<B: Backend = Remote> {
@@ -37,6 +41,9 @@ pub struct Server<B: Backend = Remote> {
     pub(super) queues: Table<Queue<B>>,
     pub(super) events: Table<Event<B>>,
     uploads: Uploads,
+    /// The images that the process keeps, if it keeps any.
+    images: Option<Arc<Images>>,
+    signals: Arc<Signals>,
     memory: SharedMemory,
     /// Held while a library is opened.
     opening: Mutex<()>,
@@ -59,6 +66,12 @@ impl<B: Backend> Server<B> {
         Self::new(Some(platform), None)
     }
 
+    /// Sets the images that the process keeps for its plugins.
+    #[must_use]
+    pub fn with_images(self, images: Arc<Images>) -> Self {
+        Self { images: Some(images), ..self }
+    }
+
     fn new(platform: Option<SharedPlatform<B>>, open: Option<Open<B>>) -> Self {
         Self {
             platform: RwLock::new(platform),
@@ -69,6 +82,8 @@ impl<B: Backend> Server<B> {
             queues: Table::default(),
             events: Table::default(),
             uploads: Uploads::default(),
+            images: None,
+            signals: Arc::default(),
             memory: SharedMemory::default(),
             opening: Mutex::default(),
         }
@@ -100,6 +115,14 @@ impl<B: Backend> Server<B> {
     fn take(&self, request: Request<'_>) -> Result<(), Error> {
         let (queue, result) = match request {
             Request::Launch(launch) if !launch.shape.wait => (launch.queue, self.launch(&launch)),
+            Request::CopyIn { queue, device, address, content } => {
+                (queue, self.copy_in_later(queue, device, address, content))
+            }
+            Request::WaitEvent { queue, event } => (queue, self.wait_event(queue, event)),
+            Request::Signal { signal } => {
+                self.signals.arrive(signal);
+                return Ok(());
+            }
             Request::Copy(copy) if !copy.wait => (copy.queue, self.copy(&copy)),
             Request::Fill { queue, address, bytes, pattern, wait: false } => {
                 (queue, self.fill(queue, address, bytes, pattern, false))

@@ -1,8 +1,8 @@
 //! Requests of the executor to this process, and this process's actions at the end of the executor.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
-use longshore_plugin_api::{Result, bounds};
+use longshore_plugin_api::{Error, ErrorCode, Result, bounds};
 use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
@@ -10,6 +10,7 @@ use super::functions::Functions;
 use super::last_records::LastRecords;
 use super::transfers::Transfers;
 use super::watchdog::Watchdog;
+use crate::plugin::channel::{Bulk, Channel, Handler};
 use crate::plugin::protocol::{self, CALL, Callback, POST, encode};
 use crate::rpc::{Peer, Service};
 
@@ -33,6 +34,8 @@ pub(super) struct Callbacks {
     pub(super) transfers: Transfers,
     pub(super) last_records: LastRecords,
     pub(super) watchdog: Watchdog,
+    /// The channel of these callbacks, if it has transfers.
+    channel: OnceLock<Weak<dyn Channel>>,
     log: Log,
     is_finished: (Mutex<bool>, Condvar),
 }
@@ -44,9 +47,15 @@ impl Callbacks {
             transfers: Transfers::default(),
             last_records: LastRecords::default(),
             watchdog,
+            channel: OnceLock::new(),
             log,
             is_finished: (Mutex::new(false), Condvar::new()),
         }
+    }
+
+    /// Sets the channel for transfers.
+    pub(super) fn set_channel(&self, channel: &Arc<dyn Channel>) {
+        let _ = self.channel.set(Arc::downgrade(channel));
     }
 
     /// Handles the end of the executor: takes the program's memory back, and runs the functions
@@ -76,16 +85,35 @@ impl Callbacks {
                 self.functions.run(*function);
                 encode_reply(Ok(()))
             }
-            Callback::Fetch { transfer, at, bytes } => {
+            Callback::Fetch { transfer, at, bytes, bulk: None } => {
                 encode_reply(self.transfers.fetch(*transfer, *at, *bytes))
             }
-            Callback::Store { transfer, at, bytes, content } => {
+            Callback::Fetch { transfer, at, bytes, bulk: Some(number) } => {
+                encode_reply(self.with_bulk(|bulk| {
+                    let sent = self.transfers.send(*transfer, *at, *bytes, (bulk, *number));
+                    sent.map(|()| Vec::<u8>::new())
+                }))
+            }
+            Callback::Store { transfer, at, bytes, content, bulk: None } => {
                 encode_reply(self.transfers.store(*transfer, *at, *bytes, content))
+            }
+            Callback::Store { transfer, at, bytes, bulk: Some(number), .. } => {
+                encode_reply(self.with_bulk(|bulk| {
+                    self.transfers.receive(*transfer, *at, *bytes, (bulk, *number))
+                }))
             }
             Callback::Done { .. } | Callback::Log { .. } => {
                 self.take(callback);
                 encode_reply(Ok(()))
             }
+        }
+    }
+
+    fn with_bulk<T>(&self, run: impl FnOnce(&dyn Bulk) -> Result<T>) -> Result<T> {
+        let channel = self.channel.get().and_then(Weak::upgrade);
+        match channel.as_ref().and_then(|channel| channel.bulk()) {
+            Some(bulk) => run(bulk),
+            None => Err(Error::new(ErrorCode::InvalidArgument, "the channel has no transfers")),
         }
     }
 
@@ -118,6 +146,16 @@ fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
 
 impl Service for Callbacks {
     fn call(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
+        Handler::call(self, method, argument)
+    }
+
+    fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
+        Handler::post(self, method, argument);
+    }
+}
+
+impl Handler for Callbacks {
+    fn call(&self, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         if method != CALL {
             return Err(format!("the host has no method {method}"));
         }
@@ -126,7 +164,7 @@ impl Service for Callbacks {
         Ok(self.reply(&callback))
     }
 
-    fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
+    fn post(&self, method: u32, argument: &[u8]) {
         match protocol::decode(argument) {
             Ok(callback) if method == POST => self.take(&callback),
             Ok(_) => log::error!("the executor sent a message of the unknown method {method}"),

@@ -2,6 +2,7 @@
 //! memory of the program alone.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use longshore_plugin_api::{
     CopyRequest, Error, ErrorCode, HostFunction, PitchedSpan, Place, Queue, RectRequest, Result,
@@ -9,11 +10,12 @@ use longshore_plugin_api::{
 };
 
 use super::Isolated;
+use super::bulk::{self, Apart, Remote, unreachable};
 use super::device::IsolatedDevice;
 use super::queue::IsolatedQueue;
 use super::transfers::Memory;
 use super::window::{STAGING, Staging};
-use crate::plugin::protocol::{CHUNK, Copy, Id, Rect, Request, Transfer};
+use crate::plugin::protocol::{BulkCopy, CHUNK, Copy, Exchange, Id, Rect, Request, Transfer};
 
 /// Greatest number of bytes of a copy that goes in one message.
 const SMALL: u64 = 2 << 10;
@@ -24,6 +26,8 @@ const PIECE: u64 = 1 << 20;
 #[derive(Clone, Copy)]
 enum End {
     Device(Id),
+    /// A device of another process that this queue's process reaches.
+    Elsewhere,
     /// Memory of the host that is shared with the executor.
     Shared,
     Private,
@@ -56,6 +60,9 @@ impl IsolatedQueue {
             bytes,
             to_device,
         };
+        if matches!(to_end, End::Elsewhere) || matches!(from_end, End::Elsewhere) {
+            return self.copy_elsewhere(copy);
+        }
         match (to_end, from_end) {
             (End::Device(device), End::Private) if bytes > 0 => {
                 self.copy_private(&private(device, to, from, true), copy.wait)
@@ -86,7 +93,7 @@ impl IsolatedQueue {
             match self.end(place, memory.address(), bytes)? {
                 End::Device(id) => Ok(Some(id)),
                 End::Shared => Ok(None),
-                End::Private => {
+                End::Private | End::Elsewhere => {
                     let what = "rectangles in memory that the plugin's process does not share";
                     Err(Error::new(ErrorCode::Unsupported, what))
                 }
@@ -108,17 +115,63 @@ impl IsolatedQueue {
 
     fn end(&self, place: &Place<'_, IsolatedDevice>, address: u64, bytes: u64) -> Result<End> {
         match place {
-            Place::Device(device) if std::sync::Arc::ptr_eq(device.link(), &self.link) => {
+            Place::Device(device) if Arc::ptr_eq(device.link(), &self.link) => {
                 Ok(End::Device(device.id()))
             }
-            Place::Device(_) => {
-                let problem = "the copy's devices are in different processes: one was opened again after its process was gone";
-                Err(Error::new(ErrorCode::InvalidDevice, problem))
+            Place::Device(device) => {
+                let reach = [device.link(), &self.link].map(|link| link.channel().address());
+                let are_reachable = reach.iter().all(Option::is_some);
+                if are_reachable { Ok(End::Elsewhere) } else { Err(unreachable()) }
             }
             Place::Host if self.link.window().is_some_and(|window| window.has(address, bytes)) => {
                 Ok(End::Shared)
             }
             Place::Host => Ok(End::Private),
+        }
+    }
+
+    /// Copies between a device of another process and any other place.
+    fn copy_elsewhere(&self, copy: &CopyRequest<'_, IsolatedDevice>) -> Result<()> {
+        let (to, from, bytes) =
+            (copy.destination.address(), copy.source.address(), copy.destination.bytes());
+        let remote = |device: &IsolatedDevice, address| Remote {
+            link: Arc::clone(device.link()),
+            device: device.id(),
+            address,
+        };
+        let is_ours = |device: &IsolatedDevice| Arc::ptr_eq(device.link(), &self.link);
+        let private = |device, address, memory, to_device| {
+            let end = remote(device, address);
+            self.copy_apart(Apart::Private { end, memory, bytes, to_device }, copy.wait)
+        };
+        match (&copy.destination_place, &copy.source_place) {
+            (Place::Device(there), Place::Device(here)) if is_ours(there) || is_ours(here) => {
+                let to_device = is_ours(there);
+                let (ours, other) = if to_device { (there, here) } else { (here, there) };
+                let (address, other_address) = if to_device { (to, from) } else { (from, to) };
+                let exchange = Request::Exchange(Exchange {
+                    queue: Some(self.id),
+                    device: ours.id(),
+                    address,
+                    bytes,
+                    other: other.link().channel().address().ok_or_else(unreachable)?,
+                    other_device: other.id(),
+                    other_address,
+                    to_device,
+                    wait: copy.wait,
+                });
+                match copy.wait {
+                    true => self.waiting(|| self.link.ask_and_finish(&exchange)),
+                    false => self.queueing(|| self.link.ask(&exchange)),
+                }
+            }
+            (Place::Device(there), Place::Device(here)) => {
+                let (to, from) = (remote(there, to), remote(here, from));
+                self.copy_apart(Apart::Between { to, from, bytes }, copy.wait)
+            }
+            (Place::Device(there), Place::Host) => private(there, to, from, true),
+            (Place::Host, Place::Device(here)) => private(here, from, to, false),
+            (Place::Host, Place::Host) => self.copy_here(to, from, bytes, copy.wait),
         }
     }
 
@@ -155,6 +208,9 @@ impl IsolatedQueue {
     }
 
     fn copy_private(&self, copy: &Private, wait: bool) -> Result<()> {
+        if self.link.channel().bulk().is_some() {
+            return self.copy_by_channel(copy, wait);
+        }
         if !wait {
             return self.transfer(copy);
         }
@@ -173,6 +229,49 @@ impl IsolatedQueue {
             };
             before.and(copied)
         })
+    }
+
+    /// Copies by a message or a transfer of the channel.
+    fn copy_by_channel(&self, copy: &Private, wait: bool) -> Result<()> {
+        let is_small = copy.bytes <= bulk::SMALL;
+        if !wait {
+            if is_small && copy.to_device && self.leaves_host_alone() {
+                return self.send_ahead(copy);
+            }
+            return self.transfer(copy);
+        }
+        self.waiting(|| {
+            // The process orders its own work; work of the program's functions may write the
+            // memory that is read now.
+            let is_ordered = !copy.to_device || self.leaves_host_alone();
+            let before = if is_ordered { Ok(()) } else { Queue::<Isolated>::synchronize(self) };
+            let copied = match is_small {
+                true => self.copy_in_message(copy, 0, copy.bytes),
+                false => {
+                    let request = BulkCopy {
+                        queue: Some(self.id),
+                        device: copy.device,
+                        address: copy.address,
+                        bytes: copy.bytes,
+                        number: 0,
+                        to_device: copy.to_device,
+                    };
+                    // SAFETY: the caller that queues the copy guarantees the range.
+                    unsafe { self.link.copy_in_bulk(request, copy.memory) }
+                }
+            };
+            before.and(copied)
+        })
+    }
+
+    /// Queues a copy to the device by a message without a reply. The memory is read now: no queued
+    /// work writes it.
+    fn send_ahead(&self, copy: &Private) -> Result<()> {
+        let (from, bytes) = (copy.memory as *const u8, copy.bytes as usize);
+        // SAFETY: the caller that queues the copy guarantees the range.
+        let content = unsafe { std::slice::from_raw_parts(from, bytes) };
+        let (queue, device, address) = (self.id, copy.device, copy.address);
+        self.queueing(|| self.link.post(&Request::CopyIn { queue, device, address, content }))
     }
 
     /// Waits for queued work, which may write the memory that is read now. For copies from the
@@ -281,6 +380,9 @@ impl IsolatedQueue {
     /// Queues a copy without waiting for it. The executor accesses the memory when the queue comes
     /// to the copy.
     fn transfer(&self, copy: &Private) -> Result<()> {
+        if !copy.to_device {
+            self.touches_host();
+        }
         let staging = if copy.bytes > CHUNK as u64 { self.link.staging()? } else { None };
         let place = staging.as_ref().map(|staging| (staging.address(), staging.bytes()));
         // SAFETY: the caller that queues the copy guarantees the range until it is done.

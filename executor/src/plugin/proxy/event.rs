@@ -27,6 +27,10 @@ impl IsolatedEvent {
         Request::Event(self.id, call)
     }
 
+    pub(super) fn id(&self) -> Id {
+        self.id
+    }
+
     /// Returns the event's number, for a queue of the same process.
     ///
     /// # Errors

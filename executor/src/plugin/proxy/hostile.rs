@@ -59,12 +59,18 @@ impl Hostile {
         let content = self.bytes();
         let callback = match self.draw() % 6 {
             0 => Callback::Run { function: number() },
-            1 => Callback::Fetch { transfer: number(), at: number(), bytes: number() },
+            1 => Callback::Fetch {
+                transfer: number(),
+                at: number(),
+                bytes: number(),
+                bulk: self.draw().is_multiple_of(2).then(&number),
+            },
             2 => Callback::Store {
                 transfer: number(),
                 at: number(),
                 bytes: number(),
                 content: &content,
+                bulk: None,
             },
             3 => Callback::Done { transfer: number() },
             4 => Callback::Log { level: number() as u32, target: "x", message: "\0\n\u{1b}[1m" },

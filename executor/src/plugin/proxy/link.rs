@@ -320,7 +320,8 @@ impl Link {
         protocol::decode::<Result<T>>(&reply)?
     }
 
-    fn failed(&self, error: CallError) -> Error {
+    /// Returns the error of a failed message or transfer.
+    pub(super) fn failed(&self, error: CallError) -> Error {
         match error {
             CallError::Ended(EndReason::Forked) => forked(),
             CallError::Ended(ended) => self.loss(&ended),

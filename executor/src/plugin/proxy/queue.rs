@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, Result, Span};
+use longshore_plugin_api::{Arguments, Error, HostFunction, LaunchShape, Result, Span};
 
 use super::accepted_shapes::{AcceptedShapes, Shape, digest};
+use parking_lot::Mutex;
+
 use super::device::no_handle;
+use super::event::IsolatedEvent;
 use super::in_flight::Launches;
 use super::link::Link;
 use super::module::IsolatedKernel;
@@ -25,13 +28,21 @@ pub struct IsolatedQueue {
     waited: AtomicU64,
     accepted: AcceptedShapes,
     launches: Arc<Launches>,
+    /// The first failure of work that the process of the queue does not perform.
+    pub(super) failure: Arc<Mutex<Option<Error>>>,
+    /// Number of calls that queued work which may write memory of the program, or wait for such
+    /// work, and the number of such calls whose work was waited for later.
+    touched: AtomicU64,
+    settled: AtomicU64,
 }
 
 impl IsolatedQueue {
     pub(in crate::plugin) fn new(link: Arc<Link>, id: Id) -> Self {
         let launches = link.registry.queue();
         let (queued, waited) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { link, id, queued, waited, accepted: AcceptedShapes::default(), launches }
+        let (accepted, failure) = (AcceptedShapes::default(), Arc::default());
+        let (touched, settled) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { link, id, queued, waited, accepted, launches, failure, touched, settled }
     }
 
     pub(in crate::plugin) fn link(&self) -> &Arc<Link> {
@@ -58,6 +69,16 @@ impl IsolatedQueue {
         self.waited.load(Ordering::Acquire) == self.queued.load(Ordering::Acquire)
     }
 
+    /// Notes that work is queued which may write memory of the program. Called before it is queued.
+    pub(super) fn touches_host(&self) {
+        self.touched.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns whether no queued work is known that may write memory of the program.
+    pub(super) fn leaves_host_alone(&self) -> bool {
+        self.settled.load(Ordering::Acquire) == self.touched.load(Ordering::Acquire)
+    }
+
     /// Runs a call that waits for all earlier work. A failed call may have been refused without
     /// waiting.
     ///
@@ -67,13 +88,18 @@ impl IsolatedQueue {
         if self.link.is_here() {
             self.link.callbacks.functions.refuse_inside(self.id)?;
         }
+        let touched = self.touched.load(Ordering::Acquire);
         let (queued, noted) = (self.queued.load(Ordering::Acquire), self.launches.noted());
         let result = wait();
         if result.is_ok() {
             self.waited.fetch_max(queued, Ordering::Release);
+            self.settled.fetch_max(touched, Ordering::Release);
             self.launches.are_done(noted);
         }
-        result
+        match (result, self.failure.lock().take()) {
+            (Ok(_), Some(error)) => Err(error),
+            (result, _) => result,
+        }
     }
 
     fn enqueue(&self, request: &Request<'_>, shape: Option<Shape>) -> Result<()> {
@@ -89,6 +115,9 @@ impl IsolatedQueue {
         }
     }
 }
+
+/// The number of the next signal of this program.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
 fn known(kernel: &IsolatedKernel, shape: &LaunchShape, arguments: Arguments<'_>) -> Shape {
     Shape {
@@ -143,6 +172,22 @@ impl IsolatedQueue {
         self.queueing(|| self.link.ask(&request))
     }
 
+    /// Makes later work wait for the event, also for one of another process.
+    pub(in crate::plugin) fn wait_event_there(&self, event: &IsolatedEvent) -> Result<()> {
+        self.touches_host();
+        if Arc::ptr_eq(event.link(), &self.link) {
+            let request = Request::WaitEvent { queue: self.id, event: event.id() };
+            return self.queueing(|| self.link.post(&request));
+        }
+        let (ours, theirs) = (self.link.channel().address(), event.link().channel().address());
+        let (Some(to), Some(from)) = (ours, theirs) else {
+            return event.id_for(&self.link).map(drop);
+        };
+        let signal = SIGNALS.fetch_add(1, Ordering::Relaxed);
+        event.link().ask::<()>(&Request::Announce { event: event.id(), to, signal })?;
+        self.queueing(|| self.link.ask(&Request::AwaitSignal { queue: self.id, signal, from }))
+    }
+
     /// Refuses: a handle of the driver is valid in the other process alone.
     pub(in crate::plugin) fn driver_stream_there(&self) -> Result<u64> {
         Err(no_handle("stream"))
@@ -152,6 +197,7 @@ impl IsolatedQueue {
         if !self.link.is_here() {
             return self.link.ask(&self.request(QueueCall::IsIdle {})).map(|_: bool| ());
         }
+        self.touches_host();
         let functions = &self.link.callbacks.functions;
         let function = functions.add(self.id, function);
         let request = Request::HostFunction { queue: self.id, function };

@@ -9,6 +9,7 @@ use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
 
 use super::window::Staging;
+use crate::plugin::channel::{self, Bulk};
 
 /// The copies under way.
 #[derive(Default)]
@@ -118,6 +119,55 @@ impl Transfers {
         })
     }
 
+    /// Sends a piece of the program's memory by a transfer of the channel. Blocks until it is sent.
+    ///
+    /// # Errors
+    /// As for [`Transfers::fetch`], and every error of the channel.
+    pub(super) fn send(
+        &self,
+        number: u64,
+        at: u64,
+        bytes: u64,
+        (bulk, transfer): (&dyn Bulk, u64),
+    ) -> Result<()> {
+        self.with(number, |memory| {
+            let from = memory.place(at, bytes, true)?;
+            // SAFETY: the range is part of memory that stays in place until it is taken back, and
+            // taking it back waits for the lock held here.
+            let sent = unsafe { bulk.send(transfer, from.cast_const(), bytes as usize) };
+            sent.and_then(|mut sent| sent.wait()).map_err(|error| wrong(error.to_string()))
+        })
+    }
+
+    /// Receives a piece of the program's memory by a transfer of the channel. Blocks until it is
+    /// received. A piece without memory is received and dropped, so that the sender does not wait.
+    ///
+    /// # Errors
+    /// As for [`Transfers::send`].
+    pub(super) fn receive(
+        &self,
+        number: u64,
+        at: u64,
+        bytes: u64,
+        (bulk, transfer): (&dyn Bulk, u64),
+    ) -> Result<()> {
+        let receive = |to: *mut u8| {
+            // SAFETY: as in `send`, or memory of this function.
+            let received = unsafe { bulk.receive(transfer, to, bytes as usize) };
+            received.and_then(|mut received| received.wait()).map_err(|e| wrong(e.to_string()))
+        };
+        let mut is_received = false;
+        let stored = self.with(number, |memory| {
+            let to = memory.place(at, bytes, false)?;
+            is_received = true;
+            receive(to)
+        });
+        if !is_received && bytes <= MOST_IN_PIECE {
+            receive(vec![0; bytes as usize].as_mut_ptr())?;
+        }
+        stored
+    }
+
     /// Copies a piece into the program's memory, out of the staging memory or out of `content`.
     ///
     /// # Errors
@@ -143,6 +193,8 @@ impl Transfers {
     }
 }
 
+/// Greatest number of bytes of a piece in a transfer of the channel.
+const MOST_IN_PIECE: u64 = channel::PIECE as u64;
 /// Greatest number of bytes of a piece in a message.
 const MOST_IN_MESSAGE: usize = 1 << 20;
 

@@ -4,16 +4,19 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use sha2::{Digest as _, Sha256};
 
-use crate::plugin::protocol::{Id, Image};
+use crate::plugin::protocol::{Digest, Id, Image};
 
 /// An image's bytes, which stay in place until the buffer is dropped.
 pub(super) enum ImageBuffer {
     Owned(Vec<u8>),
+    Kept(Arc<Vec<u8>>),
     Mapped(Mapping),
 }
 
@@ -40,6 +43,56 @@ struct Upload {
     bytes: usize,
 }
 
+/// Images that a process keeps by content, for all its plugins and for repeated loads. Images that
+/// no module uses are dropped, the oldest first, beyond [`Images::MOST_UNUSED`] bytes.
+#[derive(Default)]
+pub struct Images {
+    all: Mutex<Vec<(Digest, Arc<Vec<u8>>)>>,
+}
+
+impl Images {
+    /// Greatest number of bytes of images that no module uses.
+    pub const MOST_UNUSED: usize = 256 << 20;
+
+    /// Keeps an image. Does not block for long.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the content has another digest.
+    pub fn keep(&self, digest: Digest, content: Vec<u8>) -> Result<()> {
+        if digest != Self::digest(&content) {
+            return Err(wrong(format!("an image of {} bytes arrived damaged", content.len())));
+        }
+        let mut all = self.all.lock();
+        if all.iter().any(|(known, _)| *known == digest) {
+            return Ok(());
+        }
+        all.push((digest, Arc::new(content)));
+        let is_unused = |image: &Arc<Vec<u8>>| Arc::strong_count(image) == 1;
+        let unused = all.iter().filter(|(_, image)| is_unused(image));
+        let mut surplus = unused.map(|(_, image)| image.len()).sum::<usize>();
+        let newest = all.len() - 1;
+        let mut index = 0;
+        all.retain(|(_, image)| {
+            let goes = surplus > Self::MOST_UNUSED && index != newest && is_unused(image);
+            surplus -= if goes { image.len() } else { 0 };
+            index += 1;
+            !goes
+        });
+        Ok(())
+    }
+
+    /// Returns a kept image.
+    pub fn get(&self, digest: &Digest) -> Option<Arc<Vec<u8>>> {
+        let all = self.all.lock();
+        all.iter().find(|(known, _)| known == digest).map(|(_, image)| Arc::clone(image))
+    }
+
+    /// Returns the digest of an image.
+    pub fn digest(content: &[u8]) -> Digest {
+        Sha256::digest(content).into()
+    }
+}
+
 impl ImageBuffer {
     /// Returns the bytes of an image.
     ///
@@ -49,12 +102,17 @@ impl ImageBuffer {
         image: Image<'_>,
         uploads: &Uploads,
         file: Option<BorrowedFd<'_>>,
+        images: Option<&Images>,
     ) -> Result<Self> {
         match (image, file) {
             (Image::Here(content), _) => Ok(Self::Owned(content.to_vec())),
             (Image::Uploaded(id), _) => uploads.finish(id).map(Self::Owned),
             (Image::Shared { offset, bytes }, Some(file)) => {
                 Mapping::new(file, offset, bytes).map(Self::Mapped)
+            }
+            (Image::Kept(digest), _) => {
+                let kept = images.and_then(|images| images.get(&digest));
+                kept.map(Self::Kept).ok_or_else(|| wrong("an image that is not kept".to_owned()))
             }
             (Image::Shared { .. }, None) => Err(wrong("no memory is shared".to_owned())),
         }
@@ -63,6 +121,7 @@ impl ImageBuffer {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Owned(content) => content,
+            Self::Kept(content) => content,
             Self::Mapped(mapping) => mapping.bytes(),
         }
     }
@@ -147,12 +206,12 @@ mod tests {
         let id = uploads.begin(5).unwrap();
         uploads.add(id, b"abc").unwrap();
         uploads.add(id, b"de").unwrap();
-        let image = ImageBuffer::new(Image::Uploaded(id), &uploads, None).unwrap();
+        let image = ImageBuffer::new(Image::Uploaded(id), &uploads, None, None).unwrap();
         assert_eq!(image.bytes(), b"abcde");
-        assert!(ImageBuffer::new(Image::Uploaded(id), &uploads, None).is_err());
+        assert!(ImageBuffer::new(Image::Uploaded(id), &uploads, None, None).is_err());
         let short = uploads.begin(5).unwrap();
         uploads.add(short, b"abc").unwrap();
-        assert!(ImageBuffer::new(Image::Uploaded(short), &uploads, None).is_err());
+        assert!(ImageBuffer::new(Image::Uploaded(short), &uploads, None, None).is_err());
         let long = uploads.begin(2).unwrap();
         assert!(uploads.add(long, b"abc").is_err() && uploads.add(long, b"a").is_err());
     }

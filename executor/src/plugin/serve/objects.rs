@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::{Backend, Error, ErrorCode, Result};
+use longshore_plugin_api::{Backend, Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::{Mutex, RwLock};
 
 use super::images::ImageBuffer;
@@ -26,9 +26,52 @@ struct Place<T> {
 
 /// An open device.
 pub(in crate::plugin) struct Device<B: Backend> {
+    /// Queues for work in no queue of the host, while none uses them; dropped before the device.
+    own_queues: Mutex<Vec<B::Queue>>,
     pub(in crate::plugin) device: B::Device,
+    /// Addresses of host memory for pieces of copies, while none uses them.
+    pub(super) staging: Mutex<Vec<u64>>,
     /// Addresses of host memory that is pinned because the plugin cannot import it.
     pub(super) pinned: Mutex<Vec<u64>>,
+    /// Whether this process may read and write the device's memory at its addresses.
+    pub(super) is_accessible: bool,
+}
+
+impl<B: Backend> Device<B> {
+    pub(super) fn new(device: B::Device, is_accessible: bool) -> Self {
+        let (own_queues, staging, pinned) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { own_queues, device, staging, pinned, is_accessible }
+    }
+
+    /// Takes a queue for work in no queue of the host.
+    ///
+    /// # Errors
+    /// The driver's errors.
+    pub(super) fn own_queue(&self) -> Result<B::Queue> {
+        let kept = self.own_queues.lock().pop();
+        kept.map_or_else(|| self.device.create_queue(), Ok)
+    }
+
+    /// Keeps a queue whose work is done for the next [`Device::own_queue`].
+    pub(super) fn keep_own(&self, queue: Arc<Queue<B>>) {
+        if let Some(Queue { queue, .. }) = Arc::into_inner(queue) {
+            self.own_queues.lock().push(queue);
+        }
+    }
+
+    /// Closes the device after its own queues and memory.
+    ///
+    /// # Errors
+    /// The driver's errors.
+    pub(super) fn close(self) -> Result<()> {
+        drop(self.own_queues);
+        for address in self.staging.into_inner() {
+            if let Err(error) = self.device.free(MemoryKind::Host, address) {
+                log::warn!("freeing staging memory: {error}");
+            }
+        }
+        self.device.close()
+    }
 }
 
 // An object keeps its device alive and is dropped before it: the order of the fields matters.
@@ -51,14 +94,15 @@ pub(in crate::plugin) struct Kernel<B: Backend> {
 pub(in crate::plugin) struct Queue<B: Backend> {
     pub(in crate::plugin) queue: B::Queue,
     /// The first error of a posted request that was not yet reported.
-    pub(super) deferred: Mutex<Option<Error>>,
-    pub(super) _device: Arc<Device<B>>,
+    deferred: Mutex<Option<Error>>,
+    #[allow(dead_code, reason = "it outlives the queue")]
+    device: Arc<Device<B>>,
 }
 
 /// An event.
 pub(in crate::plugin) struct Event<B: Backend> {
     pub(in crate::plugin) event: B::Event,
-    pub(super) _device: Arc<Device<B>>,
+    pub(super) device: Arc<Device<B>>,
 }
 
 impl<T> Default for Table<T> {
@@ -113,6 +157,10 @@ impl<T> Table<T> {
 }
 
 impl<B: Backend> Queue<B> {
+    pub(super) fn new(queue: B::Queue, device: &Arc<Device<B>>) -> Self {
+        Self { queue, deferred: Mutex::default(), device: Arc::clone(device) }
+    }
+
     /// Keeps an error for the next waiting call, unless an earlier error is kept.
     pub(super) fn defer(&self, error: Error) {
         self.deferred.lock().get_or_insert(error);

@@ -79,6 +79,25 @@ impl<B: Backend> Server<B> {
         queue.or_deferred(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
     }
 
+    /// Queues a copy of a message's bytes to the device. Does not block.
+    pub(super) fn copy_in_later(
+        &self,
+        queue: Id,
+        device: Id,
+        address: u64,
+        content: &[u8],
+    ) -> Result<()> {
+        let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
+        let (content, bytes) = (content.to_vec(), content.len() as u64);
+        let from = content.as_ptr() as u64;
+        // SAFETY: the host guarantees the device's range; the content is dropped after the copy.
+        unsafe { copy_in(&queue, &device.device, address, from, bytes, false)? };
+        queue_function::<B>(&queue.queue, move || drop(content)).inspect_err(|_| {
+            // Without the function the content may still be read.
+            let _ = queue.queue.synchronize();
+        })
+    }
+
     pub(super) fn copy_out(
         &self,
         queue: Id,

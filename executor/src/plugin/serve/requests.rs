@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use longshore_plugin_api::{
-    Acceptance, Backend, Device as _, Error, ErrorCode, ImageBytes, ImageEntry, KernelAttributes,
-    Loading, MemoryKind, Module as _, Result, Span,
+    Acceptance, Backend, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry,
+    InfoValue, KernelAttributes, Loading, MemoryKind, Module as _, Platform as _, Result, Span,
 };
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -13,6 +13,7 @@ use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, SharedPlatform, library};
 use crate::plugin::channel::Channel;
+use crate::plugin::interface::messages::PlatformCall;
 use crate::plugin::protocol::{Connected, Id, Image, Request, RequestedSettings, encode};
 
 pub(in crate::plugin) fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
@@ -33,6 +34,7 @@ impl<B: Backend> Server<B> {
                 encode_reply(self.map(peer, address, offset, bytes))
             }
             Request::Unmap { address, bytes } => encode_reply(self.memory.unmap(address, bytes)),
+            Request::Platform(PlatformCall::Open { index }) => encode_reply(self.open(index)),
             Request::Platform(call) => self.serve_platform(0, call),
             Request::Device(id, call) => self.serve_device(id, call),
             Request::Module(id, call) => self.serve_module(id, call),
@@ -76,6 +78,15 @@ impl<B: Backend> Server<B> {
                 encode_reply(self.copy_out(queue, device, address, bytes))
             }
             Request::Transfer(transfer) => encode_reply(self.transfer(peer, &transfer)),
+            Request::Bulk(copy) => encode_reply(self.copy_in_bulk(peer, &copy)),
+            Request::Exchange(exchange) => encode_reply(self.exchange(peer, &exchange)),
+            Request::WaitEvent { queue, event } => encode_reply(self.wait_event(queue, event)),
+            Request::Announce { event, to, signal } => {
+                encode_reply(self.announce(peer, event, to, signal))
+            }
+            Request::AwaitSignal { queue, signal, from } => {
+                encode_reply(self.await_signal(peer, queue, signal, from))
+            }
             Request::Fill { queue, address, bytes, pattern, wait } => {
                 encode_reply(self.fill(queue, address, bytes, pattern, wait))
             }
@@ -127,24 +138,32 @@ impl<B: Backend> Server<B> {
     }
 
     pub(in crate::plugin) fn keep_device(&self, _: &SharedPlatform<B>, device: B::Device) -> Id {
-        self.devices.put(Device { device, pinned: Mutex::default() })
+        self.devices.put(Device::new(device, false))
+    }
+
+    /// Opens a device. Its memory is accessible here if the plugin is in this process and says so.
+    fn open(&self, index: u32) -> Result<Id> {
+        let platform = self.platform()?;
+        let device = platform.open(index)?;
+        let access = platform.device_info(index, DeviceInfo::HostAccess);
+        let is_accessible = matches!(access, Ok(InfoValue::Bool(true)));
+        Ok(self.devices.put(Device::new(device, is_accessible)))
     }
 
     pub(in crate::plugin) fn keep_queue(&self, device: &Arc<Device<B>>, queue: B::Queue) -> Id {
-        let device = Arc::clone(device);
-        self.queues.put(Queue { queue, deferred: Mutex::default(), _device: device })
+        self.queues.put(Queue::new(queue, device))
     }
 
     pub(in crate::plugin) fn keep_event(&self, device: &Arc<Device<B>>, event: B::Event) -> Id {
-        self.events.put(Event { event, _device: Arc::clone(device) })
+        self.events.put(Event { event, device: Arc::clone(device) })
     }
 
     fn close(&self, device: Id) -> Result<()> {
-        sole(self.devices.take(device)?, "device")?.device.close()
+        sole(self.devices.take(device)?, "device")?.close()
     }
 
     fn image(&self, peer: &Arc<dyn Channel>, image: Image<'_>) -> Result<ImageBuffer> {
-        ImageBuffer::new(image, &self.uploads, peer.memory())
+        ImageBuffer::new(image, &self.uploads, peer.memory(), self.images.as_deref())
     }
 
     fn accepts(&self, peer: &Arc<dyn Channel>, device: Id, image: Image<'_>) -> Result<Acceptance> {

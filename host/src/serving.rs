@@ -1,0 +1,73 @@
+//! Plugins of this host that other processes use.
+
+use crate::backend::{AnyPlatform, Either};
+use crate::discovery::LoadedPlugin;
+use crate::host::Host;
+use longshore_executor::plugin::{Channel, Images, Server, SharedPlatform};
+use longshore_plugin_api::PluginDescription;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A plugin of a host, and the server by which other processes use it. Any thread may use it.
+pub struct ServedPlugin {
+    plugin: Arc<LoadedPlugin>,
+    server: Server<Either>,
+    devices: Vec<u32>,
+}
+
+impl Host {
+    /// Returns a server for each plugin with a selected device. The servers keep images in `images`.
+    pub fn served_plugins(&self, images: &Arc<Images>) -> Vec<ServedPlugin> {
+        let mut served: Vec<ServedPlugin> = Vec::new();
+        for entry in self.devices() {
+            let (plugin, index) = (entry.loaded_plugin(), entry.facts().index);
+            match served.iter_mut().find(|served| Arc::ptr_eq(&served.plugin, plugin)) {
+                Some(served) => served.devices.push(index),
+                None => {
+                    let platform: SharedPlatform<Either> =
+                        Arc::new(PluginPlatform(Arc::clone(plugin)));
+                    let server = Server::of_platform(platform).with_images(Arc::clone(images));
+                    let plugin = Arc::clone(plugin);
+                    served.push(ServedPlugin { plugin, server, devices: vec![index] });
+                }
+            }
+        }
+        served
+    }
+}
+
+impl ServedPlugin {
+    /// Returns the plugin's description of itself.
+    pub fn description(&self) -> &PluginDescription {
+        self.plugin.description()
+    }
+
+    /// Returns the indices of the selected devices, in order of preference.
+    pub fn devices(&self) -> &[u32] {
+        &self.devices
+    }
+
+    /// Executes a request of another process and returns the reply. Blocks as the plugin does.
+    ///
+    /// # Errors
+    /// A text for a malformed request. The plugin's errors are replies.
+    pub fn call(&self, channel: &Arc<dyn Channel>, request: &[u8]) -> Result<Vec<u8>, String> {
+        self.server.call(channel, request)
+    }
+
+    /// Executes a request without a reply. Does not block.
+    pub fn post(&self, request: &[u8]) {
+        self.server.post(request);
+    }
+}
+
+/// The platform of a plugin.
+struct PluginPlatform(Arc<LoadedPlugin>);
+
+impl Deref for PluginPlatform {
+    type Target = AnyPlatform;
+
+    fn deref(&self) -> &AnyPlatform {
+        self.0.platform()
+    }
+}
