@@ -4,7 +4,7 @@ use crate::backend::{AnyPlatform, Either};
 use crate::discovery::LoadedPlugin;
 use crate::host::Host;
 use longshore_executor::plugin::{Channel, Images, Server, SharedPlatform};
-use longshore_plugin_api::PluginDescription;
+use crate::PluginDescription;
 use std::ops::Deref;
 use std::sync::Arc;
 
