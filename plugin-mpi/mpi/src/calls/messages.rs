@@ -1,0 +1,246 @@
+//! Messages between two processes. They consist of bytes, at most `i32::MAX` in one call.
+
+use super::call;
+use crate::handle::{Comm, Datatype, Request};
+use crate::table::RawStatus;
+use crate::{Mpi, MpiError};
+use std::ffi::c_int;
+
+/// Sender of a message to receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The process of this rank.
+    Rank(i32),
+    /// Any process.
+    Any,
+}
+
+/// Tag of a message to receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// The tag of this number.
+    Number(i32),
+    /// Any tag.
+    Any,
+}
+
+/// A message that arrived. After a send, after a cancelled receive and for a null request its
+/// fields have no meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Rank of the sender.
+    pub source: i32,
+    /// Tag of the message.
+    pub tag: i32,
+    /// Size of the message in bytes.
+    pub bytes: usize,
+}
+
+impl Mpi {
+    /// Begins to send a message.
+    ///
+    /// # Errors
+    /// Errors of the library, or too many bytes.
+    ///
+    /// # Safety
+    /// The bytes are readable and unchanged until the request completes, or until a cancelled
+    /// request does.
+    #[inline]
+    pub unsafe fn isend(
+        &self,
+        data: *const u8,
+        bytes: usize,
+        to: i32,
+        tag: i32,
+        comm: Comm,
+    ) -> Result<Request, MpiError> {
+        let count = self.count("MPI_Isend", bytes)?;
+        let mut request = Request::UNSET;
+        let (data, byte) = (data.cast(), self.byte());
+        // SAFETY: promised by the caller; the output is a zeroed local variable.
+        unsafe { call!(self.MPI_Isend(data, count, byte, to, tag, comm, &mut request)) }?;
+        Ok(request)
+    }
+
+    /// Begins to send a message, with a request that completes only after its receive has begun.
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend).
+    ///
+    /// # Safety
+    /// As for [`isend`](Self::isend).
+    #[inline]
+    pub unsafe fn issend(
+        &self,
+        data: *const u8,
+        bytes: usize,
+        to: i32,
+        tag: i32,
+        comm: Comm,
+    ) -> Result<Request, MpiError> {
+        let count = self.count("MPI_Issend", bytes)?;
+        let mut request = Request::UNSET;
+        let (data, byte) = (data.cast(), self.byte());
+        // SAFETY: promised by the caller; the output is a zeroed local variable.
+        unsafe { call!(self.MPI_Issend(data, count, byte, to, tag, comm, &mut request)) }?;
+        Ok(request)
+    }
+
+    /// Begins to receive a message of at most `bytes` bytes.
+    ///
+    /// # Errors
+    /// Errors of the library, or too many bytes.
+    ///
+    /// # Safety
+    /// The bytes are writable, and not accessed until the request completes.
+    #[inline]
+    pub unsafe fn irecv(
+        &self,
+        data: *mut u8,
+        bytes: usize,
+        from: Source,
+        tag: Tag,
+        comm: Comm,
+    ) -> Result<Request, MpiError> {
+        let count = self.count("MPI_Irecv", bytes)?;
+        let mut request = Request::UNSET;
+        let (data, byte, from, tag) = (data.cast(), self.byte(), self.source(from), self.tag(tag));
+        // SAFETY: promised by the caller; the output is a zeroed local variable.
+        unsafe { call!(self.MPI_Irecv(data, count, byte, from, tag, comm, &mut request)) }?;
+        Ok(request)
+    }
+
+    /// Sends a message. May block until it is received.
+    ///
+    /// # Errors
+    /// Errors of the library, or too many bytes.
+    pub fn send(&self, data: &[u8], to: i32, tag: i32, comm: Comm) -> Result<(), MpiError> {
+        let count = self.count("MPI_Send", data.len())?;
+        // SAFETY: the call does not keep the bytes.
+        unsafe { call!(self.MPI_Send(data.as_ptr().cast(), count, self.byte(), to, tag, comm)) }
+    }
+
+    /// Receives a message that fits into `data`. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the library, or too many bytes.
+    pub fn recv(
+        &self,
+        data: &mut [u8],
+        from: Source,
+        tag: Tag,
+        comm: Comm,
+    ) -> Result<Status, MpiError> {
+        let count = self.count("MPI_Recv", data.len())?;
+        let (from, tag) = (self.source(from), self.tag(tag));
+        let mut raw = RawStatus([0; 8]);
+        let data = data.as_mut_ptr().cast();
+        // SAFETY: the call does not keep the bytes, and the status has room for any layout.
+        unsafe { call!(self.MPI_Recv(data, count, self.byte(), from, tag, comm, &mut raw)) }?;
+        self.status(&raw)
+    }
+
+    /// Returns the message of a request if it has completed; then the request becomes
+    /// [null](Self::null_request). A null request has completed.
+    ///
+    /// # Errors
+    /// Errors of the operation and of the library.
+    #[inline]
+    pub fn test(&self, request: &mut Request) -> Result<Option<Status>, MpiError> {
+        let (mut flag, mut raw) = (0, RawStatus([0; 8]));
+        // SAFETY: the outputs are local variables, and the status has room for any layout.
+        unsafe { call!(self.MPI_Test(request, &mut flag, &mut raw)) }?;
+        if flag == 0 { Ok(None) } else { self.status(&raw).map(Some) }
+    }
+
+    /// Returns whether a request has completed, as [`test`](Self::test) without the message. It is
+    /// the faster one for sends.
+    ///
+    /// # Errors
+    /// Errors of the operation and of the library.
+    #[inline]
+    pub fn test_completion(&self, request: &mut Request) -> Result<bool, MpiError> {
+        let mut flag = 0;
+        let ignored = self.constants.numbers.status_ignore as *mut RawStatus;
+        // SAFETY: the output is a local variable, and the status is ignored.
+        unsafe { call!(self.MPI_Test(request, &mut flag, ignored)) }?;
+        Ok(flag != 0)
+    }
+
+    /// Waits for a request, which becomes null, and returns its message. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the operation and of the library.
+    pub fn wait(&self, request: &mut Request) -> Result<Status, MpiError> {
+        let mut raw = RawStatus([0; 8]);
+        // SAFETY: the status has room for any layout.
+        unsafe { call!(self.MPI_Wait(request, &mut raw)) }?;
+        self.status(&raw)
+    }
+
+    /// Begins to cancel a request, which must still be tested or waited for. It then completes,
+    /// cancelled or not.
+    ///
+    /// # Errors
+    /// Errors of the library.
+    pub fn cancel(&self, request: &mut Request) -> Result<(), MpiError> {
+        // SAFETY: the request is valid by the rules of the crate.
+        unsafe { call!(self.MPI_Cancel(request)) }
+    }
+
+    /// Releases a request without waiting for its operation, and makes it null.
+    ///
+    /// # Errors
+    /// Errors of the library.
+    pub fn free_request(&self, request: &mut Request) -> Result<(), MpiError> {
+        // SAFETY: the request is valid by the rules of the crate.
+        unsafe { call!(self.MPI_Request_free(request)) }
+    }
+
+    /// Returns a message that a receive would match now, without receiving it.
+    ///
+    /// # Errors
+    /// Errors of the library, or a message of more than `i32::MAX` bytes.
+    #[inline]
+    pub fn iprobe(&self, from: Source, tag: Tag, comm: Comm) -> Result<Option<Status>, MpiError> {
+        let (from, tag) = (self.source(from), self.tag(tag));
+        let (mut flag, mut raw) = (0, RawStatus([0; 8]));
+        // SAFETY: the outputs are local variables, and the status has room for any layout.
+        unsafe { call!(self.MPI_Iprobe(from, tag, comm, &mut flag, &mut raw)) }?;
+        if flag == 0 { Ok(None) } else { self.status(&raw).map(Some) }
+    }
+
+    /// Returns the type of bytes.
+    #[inline]
+    pub(super) fn byte(&self) -> Datatype {
+        Datatype(self.constants.byte)
+    }
+
+    #[inline]
+    fn source(&self, source: Source) -> c_int {
+        match source {
+            Source::Rank(rank) => rank,
+            Source::Any => self.constants.numbers.any_source,
+        }
+    }
+
+    #[inline]
+    fn tag(&self, tag: Tag) -> c_int {
+        match tag {
+            Tag::Number(number) => number,
+            Tag::Any => self.constants.numbers.any_tag,
+        }
+    }
+
+    /// Reads a status. A count that MPI cannot express as an `int` becomes 0: no receive of this
+    /// crate has one, only the status of a send, whose count has no meaning.
+    #[inline]
+    fn status(&self, raw: &RawStatus) -> Result<Status, MpiError> {
+        let mut count = 0;
+        // SAFETY: the output is a local variable, and a call has written the status.
+        unsafe { call!(self.MPI_Get_count(raw, self.byte(), &mut count)) }?;
+        let layout = &self.constants.status;
+        let (source, tag) = (raw.0[layout.source & 7], raw.0[layout.tag & 7]);
+        Ok(Status { source, tag, bytes: usize::try_from(count).unwrap_or(0) })
+    }
+}
