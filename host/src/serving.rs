@@ -1,10 +1,10 @@
 //! Plugins of this host that other processes use.
 
+use crate::PluginDescription;
 use crate::backend::{AnyPlatform, Either};
 use crate::discovery::LoadedPlugin;
 use crate::host::Host;
 use longshore_executor::plugin::{Channel, Images, Server, SharedPlatform};
-use crate::PluginDescription;
 use std::ops::Deref;
 use std::sync::Arc;
 

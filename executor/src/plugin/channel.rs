@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::protocol::Digest;
 use crate::rpc::{CallError, EndReason, Peer};
 
 /// One end of the messages between a host and a plugin's process. Either end calls the other.
@@ -74,6 +75,12 @@ pub trait Channel: Send + Sync + 'static {
     /// Returns the channel from the other side to the process at another address, for data that
     /// goes there directly.
     fn neighbour(&self, _at: Address) -> Option<Arc<dyn Channel>> {
+        None
+    }
+
+    /// Ensures that the other side keeps an image, and returns its digest; `is_gone` if the other
+    /// side has just denied that. `None` if it keeps no images. Blocks.
+    fn keep_image(&self, _image: &[u8], _is_gone: bool) -> Option<Result<Digest, CallError>> {
         None
     }
 

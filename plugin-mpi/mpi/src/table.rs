@@ -9,6 +9,20 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 #[repr(C, align(8))]
 pub(crate) struct RawStatus(pub(crate) [c_int; 8]);
 
+/// Function that copies an attribute of a communicator.
+pub(crate) type CopyFunction = unsafe extern "C" fn(
+    Comm,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+) -> c_int;
+
+/// Function that deletes an attribute of a communicator.
+pub(crate) type DeleteFunction =
+    unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+
 macro_rules! functions {
     (
         required { $($name:ident($($parameter:ty),* $(,)?) $(-> $result:ty)?;)* }
@@ -53,6 +67,10 @@ functions! {
         MPI_Barrier(Comm) -> c_int;
         MPI_Bcast(*mut c_void, c_int, Datatype, c_int, Comm) -> c_int;
         MPI_Cancel(*mut Request) -> c_int;
+        MPI_Comm_create_keyval(
+            CopyFunction, DeleteFunction, *mut c_int, *mut c_void,
+        ) -> c_int;
+        MPI_Comm_set_attr(Comm, c_int, *mut c_void) -> c_int;
         MPI_Comm_create_group(Comm, Group, c_int, *mut Comm) -> c_int;
         MPI_Comm_disconnect(*mut Comm) -> c_int;
         MPI_Comm_dup(Comm, *mut Comm) -> c_int;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::{DeviceInfo, InfoValue, PlatformInfo, Result, bounds};
+use longshore_plugin_api::{DeviceInfo, Error, ErrorCode, InfoValue, PlatformInfo, Result, bounds};
 
 use super::callbacks::{Callbacks, Record};
 use super::device::IsolatedDevice;
@@ -24,15 +24,18 @@ impl Attached {
     /// such as "node 'a' is lost". `log` receives the plugin's log records.
     ///
     /// # Errors
-    /// `OutOfResources` if no thread can be started.
+    /// `OutOfResources` if there is no channel or no thread can be started.
     pub fn new(
         backend: &str,
         process: String,
         log: impl Fn(Record<'_>) + Send + Sync + 'static,
-        channel: impl FnOnce(Arc<dyn Handler>) -> Arc<dyn Channel>,
+        channel: impl FnOnce(Arc<dyn Handler>) -> Option<Arc<dyn Channel>>,
     ) -> Result<Self> {
         let callbacks = Arc::new(Callbacks::new(Arc::new(log), Watchdog::new(None)));
-        let channel = channel(Arc::clone(&callbacks) as Arc<dyn Handler>);
+        let channel = channel(Arc::clone(&callbacks) as Arc<dyn Handler>).ok_or_else(|| {
+            let message = format!("there is no channel to the plugin '{backend}'");
+            Error::new(ErrorCode::OutOfResources, message)
+        })?;
         callbacks.set_channel(&channel);
         let link = Link::attached(channel, callbacks, backend, process)?;
         Ok(Self { link })

@@ -274,10 +274,21 @@ impl Link {
     pub(super) fn with_image<T>(
         &self,
         image: &[u8],
-        ask: impl FnOnce(Image<'_>) -> Result<T>,
+        ask: impl Fn(Image<'_>) -> Result<T>,
     ) -> Result<(T, Option<Arc<Piece>>)> {
         if image.len() <= CHUNK {
             return ask(Image::Here(image)).map(|reply| (reply, None));
+        }
+        if let Some(digest) = self.channel.keep_image(image, false) {
+            let reply = ask(Image::Kept(digest.map_err(|error| self.failed(error))?));
+            let is_gone = |error: &Error| error.code() == ErrorCode::NotFound;
+            if !reply.as_ref().is_err_and(is_gone) || self.is_gone() {
+                return reply.map(|reply| (reply, None));
+            }
+            // The process has dropped the image since.
+            let digest = self.channel.keep_image(image, true).unwrap_or(Ok([0; 32]));
+            let digest = digest.map_err(|error| self.failed(error))?;
+            return ask(Image::Kept(digest)).map(|reply| (reply, None));
         }
         if let Some(piece) = self.window.as_ref().and_then(|window| window.put(image).ok()) {
             let image = Image::Shared { offset: piece.offset(), bytes: image.len() as u64 };
@@ -349,9 +360,13 @@ impl Link {
             let message = format!("the thread that watches an executor cannot be started: {error}");
             Error::new(ErrorCode::OutOfResources, message)
         };
-        let callbacks = Arc::clone(&self.callbacks);
+        let callbacks = Arc::downgrade(&self.callbacks);
         Arc::clone(&self.channel)
-            .when_ended(Box::new(move || callbacks.finish()))
+            .when_ended(Box::new(move || {
+                if let Some(callbacks) = callbacks.upgrade() {
+                    callbacks.finish();
+                }
+            }))
             .map_err(failed)?;
         let Some(limit) = self.callbacks.watchdog.limit() else { return Ok(()) };
         let Some(executor) = &self.executor else { return Ok(()) };

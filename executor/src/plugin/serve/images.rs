@@ -112,7 +112,8 @@ impl ImageBuffer {
             }
             (Image::Kept(digest), _) => {
                 let kept = images.and_then(|images| images.get(&digest));
-                kept.map(Self::Kept).ok_or_else(|| wrong("an image that is not kept".to_owned()))
+                kept.map(Self::Kept)
+                    .ok_or_else(|| Error::new(ErrorCode::NotFound, "the image is not kept here"))
             }
             (Image::Shared { .. }, None) => Err(wrong("no memory is shared".to_owned())),
         }

@@ -86,6 +86,41 @@ impl Mpi {
         Ok(flag != 0)
     }
 
+    /// Has MPI call `run` at the beginning of `MPI_Finalize`, while all calls are still permitted.
+    ///
+    /// # Errors
+    /// Errors of the library.
+    pub fn on_finalize(&self, run: fn()) -> Result<(), MpiError> {
+        unsafe extern "C" fn copy(
+            _: Comm,
+            _: c_int,
+            _: *mut c_void,
+            _: *mut c_void,
+            _: *mut c_void,
+            is_copied: *mut c_int,
+        ) -> c_int {
+            // SAFETY: the library passes a place to write to.
+            unsafe { *is_copied = 0 };
+            0
+        }
+        unsafe extern "C" fn delete(
+            _: Comm,
+            _: c_int,
+            attribute: *mut c_void,
+            _: *mut c_void,
+        ) -> c_int {
+            // SAFETY: the attribute is the function that was set below.
+            let run = unsafe { std::mem::transmute::<*mut c_void, fn()>(attribute) };
+            if std::panic::catch_unwind(run).is_ok() { 0 } else { 1 }
+        }
+        let (mut key, nothing) = (0, std::ptr::null_mut());
+        // SAFETY: the functions have the types of the MPI standard; the output is a local variable.
+        unsafe { call!(self.MPI_Comm_create_keyval(copy, delete, &mut key, nothing)) }?;
+        // MPI deletes the attributes of this communicator first.
+        // SAFETY: the attribute is a pointer that only `delete` uses.
+        unsafe { call!(self.MPI_Comm_set_attr(self.self_comm(), key, run as *mut c_void)) }
+    }
+
     /// Finalizes MPI. All processes do so, after their last other call. Blocks.
     ///
     /// # Errors

@@ -1,0 +1,262 @@
+//! The work of a node.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use longshore::Host;
+use longshore::serving::ServedPlugin;
+use longshore_executor::plugin::{Address, BulkTransfer, Channel, Images};
+use longshore_executor::rpc::EndReason;
+use longshore_mpi::{Mpi, ThreadLevel};
+use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
+use longshore_mpi_backend::hello::{
+    self, Greeting, HELLO, Hello, HelloPlugin, NODE, STORE, Store, VERSION, plugin_of,
+};
+use longshore_mpi_backend::images::distribute;
+use longshore_mpi_backend::launch::{self, Comms};
+use longshore_mpi_backend::roles;
+use longshore_mpi_backend::settings::Settings;
+use parking_lot::{Condvar, Mutex};
+
+use crate::logger::LOGGER;
+use crate::selection;
+
+/// The options of the command line.
+pub(crate) struct Options {
+    /// Whether the program has started this node by `MPI_Comm_spawn`.
+    pub(crate) is_spawned: bool,
+}
+
+/// The node's plugins, and the state of its work.
+struct Node {
+    mpi: &'static Mpi,
+    plugins: OnceLock<Plugins>,
+    images: Arc<Images>,
+    endpoint: OnceLock<Arc<Endpoint>>,
+    state: (Mutex<State>, Condvar),
+}
+
+#[derive(Default, PartialEq, Eq)]
+struct State {
+    is_ready: bool,
+    is_over: bool,
+}
+
+struct Plugins {
+    served: Vec<ServedPlugin>,
+    absence: String,
+    /// Kept until the served plugins are gone.
+    _host: Option<Host>,
+}
+
+/// The program's rank in the communicator of a node.
+const PROGRAM: i32 = 0;
+/// Time for the last messages.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// Serves until the program ends.
+///
+/// # Errors
+/// The reason for a node that cannot begin.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    // SAFETY: no other thread runs yet.
+    unsafe { selection::apply() };
+    // The only logger of this process.
+    let _ = log::set_logger(&LOGGER);
+    log::set_max_level(log::LevelFilter::Error);
+    let settings = settings()?;
+    let mpi = launch::library(&settings)?;
+    let text = |error: longshore_mpi::MpiError| error.to_string();
+    let (level, _) = launch::initialize(mpi).map_err(text)?;
+    if level != ThreadLevel::Multiple {
+        return Err(format!(
+            "'{}' does not permit calls of several threads (MPI_THREAD_MULTIPLE), which a node \
+             needs",
+            mpi.path().display()
+        ));
+    }
+    let comms = join(mpi, options, &settings)?;
+    let node = Arc::new(Node {
+        mpi,
+        plugins: OnceLock::new(),
+        images: Arc::default(),
+        endpoint: OnceLock::new(),
+        state: (Mutex::default(), Condvar::new()),
+    });
+    let endpoint = Endpoint::new(
+        mpi,
+        (comms.messages, comms.data),
+        level,
+        Arc::clone(&node) as Arc<dyn Service>,
+        endpoint::Options { limit: settings.limit, spin: settings.spin },
+    )?;
+    let _ = node.endpoint.set(Arc::clone(&endpoint));
+    node.find_plugins();
+    node.wait_for_end();
+    let can_finalize = endpoint.end(ENDING);
+    drop(node);
+    if can_finalize {
+        mpi.finalize().map_err(text)?;
+    }
+    // Threads of drivers may still run.
+    std::process::exit(0);
+}
+
+fn settings() -> Result<Settings, String> {
+    let setting = |name: &str| std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+    Settings::read(setting).map_err(|error| error.message().to_owned())
+}
+
+/// Joins the program and its other nodes.
+fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Comms, String> {
+    let text = |error: longshore_mpi::MpiError| error.to_string();
+    if options.is_spawned {
+        let parent = mpi.parent().map_err(text)?;
+        let parent = parent.ok_or("no program has started this node by MPI_Comm_spawn")?;
+        let merged = mpi.merge(parent, true).map_err(text)?;
+        return launch::duplicates(mpi, merged).map_err(text);
+    }
+    let rank = mpi.rank(mpi.world()).map_err(text)?;
+    let size = mpi.size(mpi.world()).map_err(text)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let programs = roles::programs(settings.programs, variable).unwrap_or(1);
+    let crew = roles::crew(rank, size, programs).filter(|crew| crew.nodes.contains(&rank));
+    let crew = crew.ok_or_else(|| {
+        format!(
+            "rank {rank} of {size} serves no program. Start nodes after the program, as in \
+             `mpirun -n 1 program : -n 8 longshore-node`; with several ranks of the program, set \
+             LONGSHORE_MPI_PROGRAMS to their number"
+        )
+    })?;
+    launch::communicators(mpi, &crew, ThreadLevel::Multiple, settings.connect_limit)
+}
+
+impl Node {
+    /// Finds the plugins and their devices. Blocks while drivers start.
+    fn find_plugins(&self) {
+        let plugins = match Host::new() {
+            Ok(host) => Plugins {
+                absence: match host.devices().is_empty() {
+                    true => host.why_no_device(),
+                    false => String::new(),
+                },
+                served: host.served_plugins(&self.images),
+                _host: Some(host),
+            },
+            Err(error) => {
+                let absence = error.message().to_owned();
+                Plugins { served: Vec::new(), absence, _host: None }
+            }
+        };
+        let _ = self.plugins.set(plugins);
+        self.change(|state| state.is_ready = true);
+    }
+
+    fn wait_for_end(&self) {
+        let mut state = self.state.0.lock();
+        while !state.is_over {
+            self.state.1.wait(&mut state);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.0.lock());
+        self.state.1.notify_all();
+    }
+
+    fn hello(&self, channel: &Arc<MpiChannel>, argument: &[u8]) -> Result<Vec<u8>, String> {
+        let greeting: Greeting =
+            hello::decode(argument).map_err(|error| error.message().to_owned())?;
+        let mut state = self.state.0.lock();
+        while !state.is_ready && !state.is_over {
+            self.state.1.wait(&mut state);
+        }
+        drop(state);
+        LOGGER.send_to(Arc::clone(channel) as Arc<dyn Channel>, greeting.log_level);
+        if let Some(endpoint) = self.endpoint.get().filter(|_| greeting.has_pulse) {
+            endpoint.watch(PROGRAM);
+        }
+        let plugins = self.plugins.get().ok_or("the node ends")?;
+        let described = plugins.served.iter().map(|plugin| HelloPlugin {
+            backend: plugin.description().backend.clone(),
+            version: plugin.description().version.clone(),
+            devices: plugin.devices().to_vec(),
+        });
+        Ok(hello::encode(&Hello {
+            version: VERSION,
+            host: host_name(self.mpi),
+            process: std::process::id(),
+            plugins: described.collect(),
+            absence: plugins.absence.clone(),
+        }))
+    }
+
+    /// Receives an image, keeps it and sends it on. Returns the ranks that have it.
+    fn store(&self, channel: &Arc<MpiChannel>, argument: &[u8]) -> Result<Vec<u8>, String> {
+        let store: Store = hello::decode(argument).map_err(|error| error.message().to_owned())?;
+        let endpoint = self.endpoint.get().ok_or("the node begins")?;
+        let bulk = channel.bulk().ok_or("the channel has no transfers")?;
+        let mut content = Vec::new();
+        let bytes = usize::try_from(store.bytes).map_err(|error| error.to_string())?;
+        content.try_reserve_exact(bytes).map_err(|error| error.to_string())?;
+        content.resize(bytes, 0);
+        // SAFETY: the buffer stays in place until the transfer is dropped.
+        let received = unsafe { bulk.receive(store.number, content.as_mut_ptr(), bytes) };
+        let received: Result<Box<dyn BulkTransfer + '_>, _> = received;
+        received.and_then(|mut received| received.wait()).map_err(|error| error.to_string())?;
+        let mut ranks = distribute(endpoint, &store.followers, store.digest, &content);
+        let kept = self.images.keep(store.digest, content);
+        kept.map_err(|error| error.message().to_owned())?;
+        ranks.push(endpoint.rank());
+        Ok(hello::encode(&ranks))
+    }
+
+    fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
+        self.plugins.get()?.served.get(usize::from(plugin_of(number)))
+    }
+}
+
+fn host_name(mpi: &Mpi) -> String {
+    mpi.processor_name().unwrap_or_else(|_| "unknown".to_owned())
+}
+
+impl Service for Node {
+    fn call(
+        &self,
+        channel: &Arc<MpiChannel>,
+        method: u32,
+        argument: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let number = channel.to().plugin as u16;
+        match (number, method) {
+            (NODE, HELLO) => self.hello(channel, argument),
+            (NODE, STORE) => self.store(channel, argument),
+            (NODE, other) => Err(format!("a node has no method {other}")),
+            _ => {
+                let channel = Arc::clone(channel) as Arc<dyn Channel>;
+                let plugin = self.plugin(number);
+                plugin.ok_or("the node has no such plugin")?.call(&channel, argument)
+            }
+        }
+    }
+
+    fn post(&self, from: Address, _: u32, argument: &[u8]) {
+        if let Some(plugin) = self.plugin(from.plugin as u16) {
+            plugin.post(argument);
+        }
+    }
+
+    fn lost(&self, rank: i32, why: &EndReason) {
+        if rank == PROGRAM && *why != EndReason::Here {
+            eprintln!("longshore-node: the program is lost ({why}); the node ends");
+            // Nobody waits for this process any more, and MPI may never finalize.
+            std::process::exit(3);
+        }
+    }
+
+    fn bye(&self, rank: i32) {
+        if rank == PROGRAM {
+            self.change(|state| state.is_over = true);
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The nodes of this process. All its hosts share them, until MPI is finalized.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use longshore_executor::plugin::{Address, Attached, Channel, Digest, Handler, Images, Record};
+use longshore_executor::rpc::EndReason;
+use longshore_mpi::{Mpi, ThreadLevel};
+use parking_lot::{Mutex, RwLock};
+
+use crate::endpoint::{Endpoint, MpiChannel, Options, Service};
+use crate::hello::{self, Greeting, HELLO, Hello, LOG, LogRecord, MOST_PLUGINS, NODE, VERSION};
+use crate::images::distribute;
+use crate::launch::{self, Comms};
+use crate::platform::log_record;
+use crate::roles::{self, Crew};
+use crate::settings::Settings;
+
+/// The nodes of this process.
+pub(crate) struct Cluster {
+    mpi: &'static Mpi,
+    endpoint: Arc<Endpoint>,
+    program: Arc<Program>,
+    nodes: Vec<Arc<Node>>,
+    /// Whether this backend has initialized MPI, and so finalizes it.
+    owns_mpi: bool,
+    #[allow(dead_code, reason = "used by collective operations")]
+    pub(crate) comms: Comms,
+    sessions: Mutex<BTreeSet<u16>>,
+    kept: Mutex<HashMap<Digest, HashSet<i32>>>,
+}
+
+/// A node that has said hello.
+pub(crate) struct Node {
+    pub(crate) rank: i32,
+    pub(crate) hello: Hello,
+}
+
+/// The reason for having no nodes.
+pub(crate) enum Absence {
+    /// No MPI library.
+    NoLibrary(String),
+    /// A process without nodes.
+    NoNodes(String),
+    /// A failure while the nodes were joined.
+    Failed(String),
+}
+
+/// The handlers of messages to this process.
+struct Program {
+    handlers: RwLock<HashMap<(i32, u16), Arc<dyn Handler>>>,
+    /// The plugins of each node that receive its last words.
+    attached: Mutex<HashMap<i32, Vec<Weak<Attached>>>>,
+    names: RwLock<HashMap<i32, String>>,
+    cluster: OnceLock<Weak<Cluster>>,
+}
+
+/// Number of hosts that one process may have at a time.
+const MOST_SESSIONS: u16 = u16::MAX / MOST_PLUGINS - 1;
+
+static CLUSTER: Mutex<Option<Arc<Cluster>>> = Mutex::new(None);
+/// The failure of an attempt, after which the state of MPI is unknown.
+static FAILURE: Mutex<Option<String>> = Mutex::new(None);
+
+impl Cluster {
+    /// Returns the nodes of this process, and joins them at the first call. Blocks until they are
+    /// ready.
+    pub(crate) fn get(settings: &Settings) -> Result<Arc<Self>, Absence> {
+        let mut current = CLUSTER.lock();
+        if let Some(cluster) = &*current {
+            return Ok(Arc::clone(cluster));
+        }
+        if let Some(why) = &*FAILURE.lock() {
+            return Err(Absence::Failed(why.clone()));
+        }
+        let cluster = Self::join(settings);
+        match cluster {
+            Ok(cluster) => {
+                *current = Some(Arc::clone(&cluster));
+                Ok(cluster)
+            }
+            Err(Absence::Failed(why)) => {
+                *FAILURE.lock() = Some(why.clone());
+                Err(Absence::Failed(why))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn join(settings: &Settings) -> Result<Arc<Self>, Absence> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let is_asked = settings.programs.is_some() || settings.spawn.is_some();
+        if !is_asked && !roles::launcher_has_nodes() {
+            return Err(Absence::NoNodes(no_nodes(variable)));
+        }
+        let mpi = launch::library(settings).map_err(Absence::NoLibrary)?;
+        let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
+        if mpi.is_finalized().map_err(failed)? {
+            return Err(Absence::NoNodes("MPI is finalized in this process".to_owned()));
+        }
+        let (level, owns_mpi) = launch::initialize(mpi).map_err(failed)?;
+        if owns_mpi {
+            finalize_at_exit();
+        }
+        let (comms, crew) = match settings.spawn {
+            Some(count) => launch::spawn(mpi, settings, count).map_err(Absence::Failed)?,
+            None => {
+                let crew = Self::crew(mpi, settings)?;
+                let limit = settings.connect_limit;
+                let comms = launch::communicators(mpi, &crew, level, limit);
+                (comms.map_err(Absence::Failed)?, crew)
+            }
+        };
+        Self::open(mpi, comms, &crew, level, owns_mpi, settings).map_err(Absence::Failed)
+    }
+
+    /// Returns the nodes that the launcher has started for this process.
+    fn crew(mpi: &Mpi, settings: &Settings) -> Result<Crew, Absence> {
+        let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
+        let rank = mpi.rank(mpi.world()).map_err(failed)?;
+        let size = mpi.size(mpi.world()).map_err(failed)?;
+        let variable = |name: &str| std::env::var(name).ok();
+        let programs = roles::programs(settings.programs, variable).unwrap_or(1);
+        let crew = roles::crew(rank, size, programs).filter(|crew| crew.program == rank);
+        crew.ok_or_else(|| {
+            Absence::NoNodes(format!(
+                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, the others \
+                 are nodes in equal shares",
+                programs - 1
+            ))
+        })
+    }
+
+    fn open(
+        mpi: &'static Mpi,
+        comms: Comms,
+        crew: &Crew,
+        level: ThreadLevel,
+        owns_mpi: bool,
+        settings: &Settings,
+    ) -> Result<Arc<Self>, String> {
+        let program = Arc::new(Program {
+            handlers: RwLock::default(),
+            attached: Mutex::default(),
+            names: RwLock::default(),
+            cluster: OnceLock::new(),
+        });
+        let options = Options { limit: settings.limit, spin: settings.spin };
+        let service = Arc::clone(&program) as Arc<dyn Service>;
+        let pair = (comms.messages, comms.data);
+        let endpoint = Endpoint::new(mpi, pair, level, service, options)?;
+        endpoint.register();
+        let greeting = Greeting {
+            version: VERSION,
+            log_level: log::max_level().max(log::LevelFilter::Info) as u32,
+            has_pulse: endpoint.is_threaded(),
+        };
+        let mut nodes = Vec::new();
+        for (index, world_rank) in crew.nodes.iter().enumerate() {
+            let rank = index as i32 + 1;
+            match greet(&endpoint, rank, &greeting, settings.connect_limit) {
+                Ok(hello) => {
+                    let node = Node { rank, hello };
+                    program.names.write().insert(rank, node.name());
+                    endpoint.watch(rank);
+                    nodes.push(Arc::new(node));
+                }
+                Err(why) => log::error!("the node of rank {world_rank} is not used: {why}"),
+            }
+        }
+        if nodes.is_empty() {
+            return Err(format!("none of {} nodes has said hello", crew.nodes.len()));
+        }
+        mpi.on_finalize(shut_down).map_err(|error| error.to_string())?;
+        let sessions = Mutex::new((0..MOST_SESSIONS).collect());
+        let kept = Mutex::default();
+        let cluster = Arc::new(Self {
+            mpi,
+            endpoint,
+            program: Arc::clone(&program),
+            nodes,
+            owns_mpi,
+            comms,
+            sessions,
+            kept,
+        });
+        let _ = program.cluster.set(Arc::downgrade(&cluster));
+        Ok(cluster)
+    }
+
+    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    pub(crate) fn library_version(&self) -> String {
+        self.mpi.version()
+    }
+
+    /// Takes a number for a host of this process, which tells its messages apart.
+    pub(crate) fn take_session(&self) -> Option<u16> {
+        self.sessions.lock().pop_first()
+    }
+
+    pub(crate) fn give_back_session(&self, session: u16) {
+        let numbers = session * MOST_PLUGINS..(session + 1) * MOST_PLUGINS;
+        self.program.handlers.write().retain(|(_, number), _| !numbers.contains(number));
+        self.sessions.lock().insert(session);
+    }
+
+    /// Returns the channel to a plugin of a node, and has `handler` handle the node's calls.
+    pub(crate) fn attach(
+        &self,
+        rank: i32,
+        session: u16,
+        plugin: u16,
+        handler: Arc<dyn Handler>,
+    ) -> Option<Arc<dyn Channel>> {
+        if plugin >= MOST_PLUGINS {
+            return None;
+        }
+        let number = session * MOST_PLUGINS + plugin;
+        self.program.handlers.write().insert((rank, number), handler);
+        self.endpoint.channel(rank, number)
+    }
+
+    /// Has a plugin receive the last words of its node.
+    pub(crate) fn note_last_words(&self, rank: i32, attached: &Arc<Attached>) {
+        let mut all = self.program.attached.lock();
+        let of_node = all.entry(rank).or_default();
+        of_node.retain(|attached| attached.strong_count() > 0);
+        of_node.push(Arc::downgrade(attached));
+    }
+
+    /// Ensures that a node keeps an image: at its first use, all nodes get it.
+    fn keep_image(&self, rank: i32, image: &[u8], is_gone: bool) -> Result<Digest, String> {
+        let digest = Images::digest(image);
+        let mut kept = self.kept.lock();
+        let ranks = kept.entry(digest).or_default();
+        if is_gone {
+            ranks.remove(&rank);
+        }
+        if ranks.contains(&rank) {
+            return Ok(digest);
+        }
+        let targets: Vec<i32> = match ranks.is_empty() && !is_gone {
+            true => {
+                let others = self.nodes.iter().map(|node| node.rank);
+                let is_there = |rank: &i32| self.endpoint.is_there(*rank);
+                [rank]
+                    .into_iter()
+                    .chain(others.filter(|other| *other != rank))
+                    .filter(is_there)
+                    .collect()
+            }
+            false => vec![rank],
+        };
+        ranks.extend(distribute(&self.endpoint, &targets, digest, image));
+        match ranks.contains(&rank) {
+            true => Ok(digest),
+            false => Err("the node has not received the image".to_owned()),
+        }
+    }
+}
+
+impl Node {
+    /// Returns the node for messages: "node 'n003' (rank 3)".
+    pub(crate) fn name(&self) -> String {
+        format!("node '{}' (rank {})", self.hello.host, self.rank)
+    }
+}
+
+impl Service for Program {
+    fn call(
+        &self,
+        channel: &Arc<MpiChannel>,
+        method: u32,
+        argument: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let to = channel.to();
+        let key = (to.rank as i32, to.plugin as u16);
+        let handler = self.handlers.read().get(&key).cloned();
+        handler.ok_or("the program has no handler for the call")?.call(method, argument)
+    }
+
+    fn post(&self, from: Address, method: u32, argument: &[u8]) {
+        let (rank, plugin) = (from.rank as i32, from.plugin as u16);
+        if plugin == NODE {
+            if method == LOG {
+                self.take_record(rank, argument);
+            }
+            return;
+        }
+        let handler = self.handlers.read().get(&(rank, plugin)).cloned();
+        if let Some(handler) = handler {
+            handler.post(method, argument);
+        }
+    }
+
+    fn lost(&self, rank: i32, why: &EndReason) {
+        if let Some(name) = self.names.read().get(&rank)
+            && !matches!(why, EndReason::Here)
+        {
+            log::error!("{name} is lost: {why}");
+        }
+    }
+
+    fn keep_image(&self, rank: i32, image: &[u8], is_gone: bool) -> Option<Result<Digest, String>> {
+        let cluster = self.cluster.get()?.upgrade()?;
+        Some(cluster.keep_image(rank, image, is_gone))
+    }
+}
+
+impl Program {
+    fn take_record(&self, rank: i32, argument: &[u8]) {
+        let record = match hello::decode::<LogRecord>(argument) {
+            Ok(record) => record,
+            Err(error) => return log::error!("from the node of rank {rank}: {error}"),
+        };
+        for attached in self.attached.lock().get(&rank).into_iter().flatten() {
+            if let Some(attached) = attached.upgrade() {
+                attached.note(&record.message);
+            }
+        }
+        let name = self.names.read().get(&rank).cloned();
+        let name = name.unwrap_or_else(|| format!("rank {rank}"));
+        let LogRecord { level, target, message } = &record;
+        log_record(&name, Record { level: *level, target, message });
+    }
+}
+
+fn greet(
+    endpoint: &Arc<Endpoint>,
+    rank: i32,
+    greeting: &Greeting,
+    limit: Duration,
+) -> Result<Hello, String> {
+    let channel = endpoint.channel(rank, NODE).ok_or("it is not in the communicator")?;
+    let reply = channel.call(Some(limit), HELLO, &hello::encode(greeting));
+    let hello: Hello = hello::decode(&reply.map_err(|error| error.to_string())?)
+        .map_err(|error| error.message().to_owned())?;
+    match hello.version {
+        VERSION => Ok(hello),
+        theirs => Err(format!(
+            "'longshore-node' has version {theirs} of the messages, the plugin version {VERSION}: \
+             use both of one release"
+        )),
+    }
+}
+
+fn no_nodes(variable: impl Fn(&str) -> Option<String>) -> String {
+    let how = "start the program with nodes, as `longshore mpirun --nodes 4 program` does";
+    match roles::is_launched(variable) {
+        true => format!(
+            "the launcher of this process has started no '{}', as far as this process sees ({how}, \
+             or set LONGSHORE_MPI_PROGRAMS to the number of program processes)",
+            roles::NODE
+        ),
+        false => format!("no MPI launcher has started this process: {how}"),
+    }
+}
+
+/// Time for the last messages.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// Ends the nodes. MPI calls this at the beginning of `MPI_Finalize`.
+fn shut_down() {
+    let Some(cluster) = CLUSTER.lock().take() else { return };
+    for node in &cluster.nodes {
+        cluster.endpoint.say_bye(node.rank);
+    }
+    cluster.endpoint.end(ENDING);
+}
+
+fn finalize_at_exit() {
+    extern "C" fn finalize() {
+        let cluster = CLUSTER.lock().clone();
+        let Some(cluster) = cluster.filter(|cluster| cluster.owns_mpi) else { return };
+        let is_whole = cluster.nodes.iter().all(|node| cluster.endpoint.is_there(node.rank));
+        if !crate::endpoint::is_here() {
+            return;
+        }
+        match cluster.mpi.is_finalized() {
+            // A lost process would never finalize MPI, and this one would wait for it.
+            Ok(false) if is_whole => drop(cluster.mpi.finalize()),
+            Ok(false) => shut_down(),
+            _ => {}
+        }
+    }
+    // SAFETY: the function may run at the end of the process: this library is never unloaded.
+    unsafe { libc::atexit(finalize) };
+}

@@ -1,0 +1,159 @@
+//! Messages on their way to one process.
+
+use std::time::{Duration, Instant};
+
+use longshore_executor::rpc::{CallError, EndReason};
+use longshore_mpi::Request;
+
+use super::backoff::Backoff;
+use super::frame::Header;
+use super::{Endpoint, MESSAGES, MOST_IN_MESSAGE};
+
+/// Number of messages that MPI may have without having sent them.
+const IN_FLIGHT: usize = 64;
+/// Posts that follow each other this soon go in one message.
+const TOGETHER: Duration = Duration::from_micros(5);
+/// Bytes of posts that go in one message, about.
+const ENOUGH: usize = 4 << 10;
+
+/// The messages to one process.
+pub(super) struct Outbox {
+    sends: Vec<InFlight>,
+    next: usize,
+    /// Frames for the next message.
+    pending: Vec<u8>,
+    /// The time of the last message.
+    last: Option<Instant>,
+}
+
+struct InFlight {
+    request: Option<Request>,
+    bytes: Vec<u8>,
+}
+
+/// The moment to send a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    Now,
+    /// With later frames, if the last message was sent a moment ago.
+    Soon,
+    /// Now, unless MPI has too many messages: then not at all.
+    IfPossible,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        let sends = (0..IN_FLIGHT).map(|_| InFlight { request: None, bytes: Vec::new() });
+        Self { sends: sends.collect(), next: 0, pending: Vec::new(), last: None }
+    }
+
+    /// Adds a frame, and sends it now or with later ones. Returns whether it waits for later ones.
+    ///
+    /// # Errors
+    /// The end of the process, and a failure of MPI.
+    pub(super) fn add(
+        &mut self,
+        endpoint: &Endpoint,
+        rank: i32,
+        (header, content): (Header, &[u8]),
+        when: When,
+    ) -> Result<bool, CallError> {
+        let size = Header::BYTES + content.len();
+        if when == When::IfPossible && !self.has_room(endpoint)? {
+            return Ok(false);
+        }
+        if self.pending.len() + size > MOST_IN_MESSAGE {
+            self.flush(endpoint, rank)?;
+        }
+        self.pending.extend_from_slice(&header.to_bytes());
+        self.pending.extend_from_slice(content);
+        if when == When::Soon && self.pending.len() < ENOUGH {
+            let now = Instant::now();
+            if self.last.is_some_and(|last| now.duration_since(last) < TOGETHER) {
+                return Ok(true);
+            }
+            self.last = Some(now);
+        }
+        self.flush(endpoint, rank).map(|()| false)
+    }
+
+    /// Sends all frames that wait.
+    ///
+    /// # Errors
+    /// As for [`Outbox::add`].
+    pub(super) fn flush(&mut self, endpoint: &Endpoint, rank: i32) -> Result<(), CallError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let message = std::mem::take(&mut self.pending);
+        let sent = self.send(endpoint, rank, MESSAGES, message);
+        sent.map(|empty| self.pending = empty)
+    }
+
+    /// Sends a message. Returns an empty buffer.
+    ///
+    /// # Errors
+    /// As for [`Outbox::add`].
+    pub(super) fn send(
+        &mut self,
+        endpoint: &Endpoint,
+        rank: i32,
+        tag: i32,
+        message: Vec<u8>,
+    ) -> Result<Vec<u8>, CallError> {
+        let send = &mut self.sends[self.next];
+        let mut backoff = Backoff::new();
+        while let Some(request) = &mut send.request {
+            if endpoint.with(|mpi| mpi.test_completion(request))? {
+                send.request = None;
+            } else {
+                endpoint.check(rank)?;
+                backoff.pause();
+            }
+        }
+        let mut empty = std::mem::replace(&mut send.bytes, message);
+        let (from, bytes) = (send.bytes.as_ptr(), send.bytes.len());
+        // SAFETY: the bytes stay in place until the request is complete: see above, and `drop`.
+        let request =
+            endpoint.with(|mpi| unsafe { mpi.isend(from, bytes, rank, tag, endpoint.messages) })?;
+        send.request = Some(request);
+        self.next = (self.next + 1) % IN_FLIGHT;
+        empty.clear();
+        Ok(empty)
+    }
+
+    /// Returns whether a message can be sent without waiting.
+    fn has_room(&mut self, endpoint: &Endpoint) -> Result<bool, EndReason> {
+        let send = &mut self.sends[self.next];
+        let Some(request) = &mut send.request else { return Ok(true) };
+        let is_sent = endpoint.with(|mpi| mpi.test_completion(request))?;
+        if is_sent {
+            send.request = None;
+        }
+        Ok(is_sent)
+    }
+
+    /// Returns whether MPI has sent all messages.
+    ///
+    /// # Errors
+    /// A failure of MPI.
+    pub(super) fn is_sent(&mut self, endpoint: &Endpoint) -> Result<bool, EndReason> {
+        for send in &mut self.sends {
+            let Some(request) = &mut send.request else { continue };
+            if !endpoint.with(|mpi| mpi.test_completion(request))? {
+                return Ok(false);
+            }
+            send.request = None;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        // MPI may still read the bytes of messages that it has not sent.
+        for send in self.sends.drain(..).filter(|send| send.request.is_some()) {
+            std::mem::forget(send.bytes);
+        }
+    }
+}

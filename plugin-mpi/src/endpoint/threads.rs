@@ -1,0 +1,227 @@
+//! The threads that receive messages and handle calls.
+//!
+//! One thread at a time has the role of the receiver. It handles posts in order. It gives up the
+//! role to handle a call, and takes the role again afterwards. Another thread watches, and takes the
+//! role if a call lasts; so short calls need no change of threads, and long ones block no message.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::backoff::sharpen_sleeps;
+use super::frame::{Header, Kind};
+use super::receiver::Message;
+use super::{Call, Endpoint};
+
+/// The role of the receiver and the threads without it.
+#[derive(Default)]
+pub(super) struct Threads {
+    has_receiver: AtomicBool,
+    /// Number of times that the role was given up.
+    given_up: AtomicU64,
+    /// Whether a thread watches for a role that nobody takes again.
+    is_watched: AtomicBool,
+    /// Threads that neither receive, nor watch, nor handle a call.
+    resting: AtomicUsize,
+    rest: (Mutex<()>, Condvar),
+    /// Threads that run.
+    running: AtomicUsize,
+    /// Whether the receiver looks often enough for posts to wait for it.
+    is_attentive: AtomicBool,
+}
+
+/// Time between looks of the watching thread.
+const WATCH: Duration = Duration::from_micros(50);
+/// Time without a call after which no thread watches.
+const CALM: Duration = Duration::from_millis(5);
+/// Time for which a resting thread sleeps.
+const REST: Duration = Duration::from_millis(100);
+/// Greatest number of resting threads that are kept.
+const MOST_RESTING: usize = 8;
+/// Time after the last message for which the receiver sleeps shortly.
+const ATTENTIVE: Duration = Duration::from_millis(20);
+/// Sleep of an attentive receiver, and of one that has heard nothing for long.
+const NAP: Duration = Duration::from_micros(50);
+const LONG_NAP: Duration = Duration::from_micros(500);
+
+impl Threads {
+    /// Starts the first threads.
+    pub(super) fn start(&self, endpoint: &Arc<Endpoint>) -> std::io::Result<()> {
+        (0..2).try_for_each(|_| self.spawn(endpoint))
+    }
+
+    pub(super) fn is_attentive(&self) -> bool {
+        self.is_attentive.load(Ordering::Relaxed)
+    }
+
+    /// Has all threads end, and waits until those end that handle no call.
+    pub(super) fn end(&self, limit: Duration) {
+        let started = Instant::now();
+        while self.running.load(Ordering::Acquire) > 0 && started.elapsed() < limit {
+            self.rest.1.notify_all();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn spawn(&self, endpoint: &Arc<Endpoint>) -> std::io::Result<()> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let endpoint = Arc::clone(endpoint);
+        // Functions of the program run on these threads, and expect the stack of a main thread.
+        let thread = std::thread::Builder::new().name("longshore-mpi".to_owned());
+        let spawned = thread.stack_size(8 << 20).spawn(move || {
+            sharpen_sleeps();
+            endpoint.threads.work(&endpoint);
+            endpoint.threads.running.fetch_sub(1, Ordering::Release);
+        });
+        if spawned.is_err() {
+            self.running.fetch_sub(1, Ordering::Relaxed);
+        }
+        spawned.map(drop)
+    }
+
+    fn work(&self, endpoint: &Arc<Endpoint>) {
+        while !endpoint.is_over() {
+            if self.take_role() {
+                let Some(call) = self.receive(endpoint) else { break };
+                self.give_up_role(endpoint);
+                endpoint.handle(call);
+            } else if !self.rest_or_watch(endpoint) {
+                return;
+            }
+        }
+    }
+
+    fn take_role(&self) -> bool {
+        !self.has_receiver.load(Ordering::Relaxed)
+            && !self.has_receiver.swap(true, Ordering::Acquire)
+    }
+
+    /// Gives the role up for a call, and ensures that a thread watches.
+    fn give_up_role(&self, endpoint: &Arc<Endpoint>) {
+        self.has_receiver.store(false, Ordering::Release);
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+        if self.is_watched.load(Ordering::Acquire) {
+            return;
+        }
+        if self.resting.load(Ordering::Acquire) > 0 {
+            drop(self.rest.0.lock());
+            self.rest.1.notify_one();
+        } else if let Err(error) = self.spawn(endpoint) {
+            log::warn!("no further thread can be started: {error}");
+        }
+    }
+
+    /// Receives messages until one is a call; `None` at the end.
+    fn receive(&self, endpoint: &Arc<Endpoint>) -> Option<Call> {
+        let mut receiver = endpoint.receiver.lock();
+        let (mut heard, mut turns) = (Instant::now(), 0_u32);
+        while !endpoint.is_over() {
+            match receiver.take(endpoint) {
+                Ok(Some(message)) => {
+                    if let Some(call) = self.take_frames(endpoint, message, &mut receiver) {
+                        return Some(call);
+                    }
+                    (heard, turns) = (Instant::now(), 0);
+                }
+                Ok(None) => self.pause(endpoint, heard, &mut turns),
+                Err(error) => {
+                    endpoint.failed(&error);
+                    std::thread::sleep(LONG_NAP);
+                }
+            }
+        }
+        None
+    }
+
+    /// Pauses after a look that found no message.
+    fn pause(&self, endpoint: &Endpoint, heard: Instant, turns: &mut u32) {
+        endpoint.flush_waiting();
+        *turns += 1;
+        if *turns < 16 {
+            std::hint::spin_loop();
+            return;
+        }
+        let quiet = heard.elapsed().min(endpoint.since_activity());
+        if quiet < endpoint.options.spin {
+            self.is_attentive.store(true, Ordering::Relaxed);
+            std::thread::yield_now();
+            return;
+        }
+        let is_attentive = quiet < ATTENTIVE;
+        self.is_attentive.store(is_attentive, Ordering::Relaxed);
+        std::thread::sleep(if is_attentive { NAP } else { LONG_NAP });
+    }
+
+    /// Handles the frames of a message; returns the call at its end.
+    pub(super) fn take_frames(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        message: Message,
+        receiver: &mut super::receiver::Receiver,
+    ) -> Option<Call> {
+        let (from, mut rest) = (message.from, &message.buffer[..message.bytes]);
+        endpoint.hear(from);
+        let mut call = None;
+        while !rest.is_empty() {
+            let Some((header, content)) = Header::take(&mut rest) else {
+                endpoint.broken(from, message.bytes);
+                break;
+            };
+            match header.kind {
+                Kind::Post => endpoint.take_post(from, header, content),
+                Kind::Call => {
+                    let at = content.as_ptr() as usize - message.buffer.as_ptr() as usize;
+                    call = Some((header, at));
+                    break;
+                }
+                Kind::Beat => {}
+                Kind::Bye => endpoint.take_bye(from),
+            }
+        }
+        match call {
+            Some((header, at)) => Some(Call { from, header, at, buffer: message.buffer }),
+            None => {
+                receiver.give_back(message.buffer);
+                None
+            }
+        }
+    }
+
+    /// Rests, or watches for a role that no thread takes again. Returns false if the thread is not
+    /// needed any more.
+    fn rest_or_watch(&self, endpoint: &Arc<Endpoint>) -> bool {
+        if !self.is_watched.swap(true, Ordering::AcqRel) {
+            self.watch(endpoint);
+            self.is_watched.store(false, Ordering::Release);
+            return true;
+        }
+        if self.resting.fetch_add(1, Ordering::AcqRel) >= MOST_RESTING {
+            self.resting.fetch_sub(1, Ordering::AcqRel);
+            return false;
+        }
+        let mut guard = self.rest.0.lock();
+        self.rest.1.wait_for(&mut guard, REST);
+        drop(guard);
+        self.resting.fetch_sub(1, Ordering::AcqRel);
+        true
+    }
+
+    /// Returns when the role should be taken, or when there are no calls to watch.
+    fn watch(&self, endpoint: &Arc<Endpoint>) {
+        let (mut seen, mut calm) = (self.given_up.load(Ordering::Relaxed), Instant::now());
+        while !endpoint.is_over() {
+            std::thread::sleep(WATCH);
+            let now = self.given_up.load(Ordering::Relaxed);
+            let is_vacant = !self.has_receiver.load(Ordering::Relaxed);
+            match (is_vacant, now == seen) {
+                // The call that was being handled at the last look lasts.
+                (true, true) => return,
+                (_, false) => (seen, calm) = (now, Instant::now()),
+                (false, true) if calm.elapsed() > CALM => return,
+                (false, true) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The ranks of programs and of their nodes, among the processes that one launcher has started.
+
+use std::path::Path;
+
+/// The ranks of one program process and its nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crew {
+    /// The rank of the program's process.
+    pub program: i32,
+    /// The ranks of its nodes, ascending.
+    pub nodes: Vec<i32>,
+}
+
+/// The first word of a node's command line, without its folder.
+pub const NODE: &str = "longshore-node";
+
+/// Returns the processes that belong together with `rank`, if `programs` of `size` ranks are the
+/// program's and the others are nodes, in equal shares; `None` if there are no nodes.
+pub fn crew(rank: i32, size: i32, programs: i32) -> Option<Crew> {
+    let nodes = size.checked_sub(programs).filter(|nodes| *nodes > 0 && programs > 0)?;
+    let share = |program: i32| {
+        let first = i64::from(nodes) * i64::from(program) / i64::from(programs);
+        programs + first as i32
+    };
+    let program = match rank < programs {
+        true => rank,
+        false => (0..programs).find(|program| rank < share(program + 1))?,
+    };
+    let nodes: Vec<i32> = (share(program)..share(program + 1)).collect();
+    (!nodes.is_empty()).then_some(Crew { program, nodes })
+}
+
+/// Returns the number of program ranks according to the environment: the user's, or the launcher's
+/// where it describes several programs. `None` if both are silent.
+pub fn programs(set: Option<i32>, variable: impl Fn(&str) -> Option<String>) -> Option<i32> {
+    if set.is_some() {
+        return set;
+    }
+    // Open MPI: the numbers of processes of each program; the nodes are the last.
+    let counts = variable("OMPI_APP_CTX_NUM_PROCS")?;
+    let counts: Vec<i32> = counts.split(' ').filter_map(|count| count.parse().ok()).collect();
+    let (_, programs) = counts.split_last()?;
+    let programs = programs.iter().sum();
+    (programs > 0).then_some(programs)
+}
+
+/// Returns whether a launcher has started this process: one of the variables that launchers set for
+/// each process is there.
+pub fn is_launched(variable: impl Fn(&str) -> Option<String>) -> bool {
+    ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID"]
+        .into_iter()
+        .any(|name| variable(name).is_some())
+}
+
+/// Returns whether an ancestor of this process is a launcher whose command line has nodes.
+pub fn launcher_has_nodes() -> bool {
+    let mut process = std::process::id();
+    for _ in 0..16 {
+        let Some(parent) = parent(process).filter(|parent| *parent > 1) else { return false };
+        let line = std::fs::read(format!("/proc/{parent}/cmdline")).unwrap_or_default();
+        if has_nodes(&line) {
+            return true;
+        }
+        process = parent;
+    }
+    false
+}
+
+fn has_nodes(command_line: &[u8]) -> bool {
+    let words = command_line.split(|byte| *byte == 0);
+    let mut words = words.map(|word| String::from_utf8_lossy(word));
+    let is_launcher = words.next().is_some_and(|word| {
+        let name = Path::new(&*word).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        ["mpirun", "mpiexec", "orterun", "prterun", "srun"]
+            .iter()
+            .any(|known| name == *known || name.starts_with(&format!("{known}.")))
+    });
+    is_launcher && words.any(|word| Path::new(&*word).file_name().is_some_and(|name| name == NODE))
+}
+
+fn parent(process: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_has_its_share_of_the_nodes() {
+        let crew_of = |rank| crew(rank, 9, 1).unwrap();
+        assert_eq!(crew_of(0), Crew { program: 0, nodes: (1..9).collect() });
+        assert!((0..9).all(|rank| crew_of(rank) == crew_of(0)));
+        let split: Vec<_> = (0..7).map(|rank| crew(rank, 7, 2).unwrap()).collect();
+        assert_eq!(split[0], Crew { program: 0, nodes: vec![2, 3] });
+        assert_eq!(split[1], Crew { program: 1, nodes: vec![4, 5, 6] });
+        assert!((2..4).all(|rank| split[rank] == split[0]));
+        assert!((4..7).all(|rank| split[rank] == split[1]));
+        assert_eq!((crew(0, 4, 4), crew(0, 1, 1), crew(0, 1, 2)), (None, None, None));
+        // One node for two programs: the first program has none.
+        assert_eq!(crew(0, 3, 2), None);
+        assert_eq!(crew(1, 3, 2), Some(Crew { program: 1, nodes: vec![2] }));
+    }
+
+    #[test]
+    fn the_launcher_says_which_ranks_are_nodes() {
+        let of = |counts: &'static str| {
+            programs(None, |name| (name == "OMPI_APP_CTX_NUM_PROCS").then(|| counts.to_owned()))
+        };
+        assert_eq!((of("1 8"), of("2 1 4"), of("4")), (Some(1), Some(3), None));
+        assert_eq!(programs(Some(3), |_| None), Some(3));
+        assert_eq!(programs(None, |_| None), None);
+        assert!(has_nodes(
+            b"/usr/bin/mpirun.openmpi\0-n\x001\0./a\0:\0-n\x008\0/x/longshore-node\0"
+        ));
+        assert!(!has_nodes(b"mpirun\0-n\x001\0./a\0") && !has_nodes(b"vi\0longshore-node\0"));
+    }
+}
