@@ -4,6 +4,9 @@ pub mod mpich;
 pub mod open_mpi;
 pub mod standard;
 
+/// Size in bytes of memory for a string that a call writes, at least the limit of any library.
+pub const MAX_STRING: usize = 8192;
+
 /// Binary interface of an MPI library.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Implementation {

@@ -11,6 +11,7 @@ pub use collectives::{Element, Operation};
 pub use environment::ThreadLevel;
 pub use messages::{Source, Status, Tag};
 
+use crate::abi::MAX_STRING;
 use crate::{Mpi, MpiError};
 use std::ffi::{c_char, c_int};
 
@@ -21,9 +22,6 @@ macro_rules! call {
     };
 }
 use call;
-
-/// Size in bytes of memory for strings that a call writes, at least the limit of any library.
-const MAX_STRING: usize = 8192;
 
 impl Mpi {
     /// Returns the error for a code other than `MPI_SUCCESS`, which is 0 everywhere.

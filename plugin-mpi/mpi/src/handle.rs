@@ -59,3 +59,8 @@ handles! {
     /// Hints to a call (`MPI_Info`).
     Info;
 }
+
+/// Error handler (`MPI_Errhandler`), of which only a predefined one is used.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Errhandler(pub(crate) usize);

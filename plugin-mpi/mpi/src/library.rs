@@ -36,9 +36,8 @@ impl Mpi {
     /// process come first, so that a profiling library in front of MPI stays in front. Then
     /// follow libraries that were loaded without global symbols, as by a Python module.
     pub fn already_loaded() -> Option<&'static Mpi> {
-        let process = Symbols::new(Library::this());
-        if let Some(identity) = process.address("MPI_Init") {
-            return bind(process, identity).ok();
+        if let Some(bound) = bind_to_process() {
+            return bound.ok();
         }
         let names = NAMES.iter().flat_map(|(_, names)| *names);
         names.into_iter().find_map(|name| load(OsStr::new(name), libc::RTLD_NOLOAD).ok())
@@ -59,8 +58,12 @@ impl Mpi {
     /// returns that. File names of the `preferred` implementation are tried first.
     ///
     /// # Errors
-    /// The names that were tried, each with its reason.
+    /// The names that were tried, each with its reason; or the reason against the library that the
+    /// process has, as a second one would mix their symbols.
     pub fn open_default(preferred: Option<Implementation>) -> Result<&'static Mpi, LoadError> {
+        if let Some(Err(error)) = bind_to_process() {
+            return Err(error);
+        }
         if let Some(loaded) = Self::already_loaded() {
             return Ok(loaded);
         }
@@ -87,6 +90,18 @@ impl Mpi {
     }
 }
 
+/// Binds to the MPI among the global symbols of the process, if it has one.
+fn bind_to_process() -> Option<Result<&'static Mpi, LoadError>> {
+    let process = Symbols::new(Library::this());
+    let identity = process.address("MPI_Init")?;
+    let bound = bind(process, identity);
+    Some(
+        bound.map_err(|reason| {
+            LoadError::from_reason(path_of(identity).display().to_string(), reason)
+        }),
+    )
+}
+
 /// Loads a library with further flags of `dlopen`, or returns the reason against it.
 fn load(name: &OsStr, flags: c_int) -> Result<&'static Mpi, String> {
     // SAFETY: the caller of this crate names an MPI library, whose initializers may run here.
@@ -104,7 +119,7 @@ fn bind(symbols: Symbols, identity: usize) -> Result<&'static Mpi, String> {
     }
     // A profiling library in front of MPI defines no function of this prefix.
     let path = path_of(symbols.address("PMPI_Init").unwrap_or(identity));
-    let implementation = implementation(&symbols, &path);
+    let implementation = implementation(&symbols, &path)?;
     let constants = constants(&symbols, implementation);
     let constants = constants.map_err(|missing| format!("it lacks {missing}"))?;
     // SAFETY: the library has `MPI_Init`, so it is an MPI library.
@@ -115,18 +130,19 @@ fn bind(symbols: Symbols, identity: usize) -> Result<&'static Mpi, String> {
     Ok(mpi)
 }
 
-/// Returns the binary interface of a library.
-fn implementation(symbols: &Symbols, path: &Path) -> Implementation {
+/// Returns the binary interface of a library, or the reason why it has none that this crate knows.
+fn implementation(symbols: &Symbols, path: &Path) -> Result<Implementation, String> {
     let name = path.file_name().unwrap_or_default();
-    if name.as_bytes().starts_with(b"libmpi_abi.so") {
-        return Implementation::Standard;
-    }
-    if symbols.address(open_mpi::CONSTANTS.comm_world).is_some() {
-        return Implementation::OpenMpi;
+    let is_named_so = name.as_bytes().starts_with(b"libmpi_abi.so");
+    if !is_named_so && symbols.address(open_mpi::CONSTANTS.comm_world).is_some() {
+        return Ok(Implementation::OpenMpi);
     }
     match standard_version(symbols) {
-        Some(1..) => Implementation::Standard,
-        _ => Implementation::Mpich,
+        Some(1) => Ok(Implementation::Standard),
+        Some(version @ 2..) => Err(format!("it has version {version} of the ABI, expected 1")),
+        // MPICH 4.3 has a library of this name with the constants of a draft.
+        _ if is_named_so => Err("it has a draft of the standard ABI, expected version 1".into()),
+        _ => Ok(Implementation::Mpich),
     }
 }
 

@@ -1,8 +1,11 @@
 //! The table of functions of a library. Their documentation is the MPI standard.
 
-use crate::handle::{Comm, Datatype, Group, Info, Op, Request};
+use crate::handle::{Comm, Datatype, Errhandler, Group, Info, Op, Request};
 use crate::library::Symbols;
 use std::ffi::{c_char, c_double, c_int, c_void};
+
+#[cfg(test)]
+mod tests;
 
 /// Memory for an `MPI_Status` of any library.
 #[derive(Clone, Copy)]
@@ -10,18 +13,17 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 pub(crate) struct RawStatus(pub(crate) [c_int; 8]);
 
 /// Function that copies an attribute of a communicator.
-pub(crate) type CopyFunction = unsafe extern "C" fn(
-    Comm,
-    c_int,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_int,
-) -> c_int;
+pub(crate) type CopyFunction =
+    unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
 /// Function that deletes an attribute of a communicator.
 pub(crate) type DeleteFunction =
     unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+
+impl RawStatus {
+    /// Zeroed memory, as a call need not write all of it.
+    pub(crate) const UNSET: RawStatus = RawStatus([0; 8]);
+}
 
 macro_rules! functions {
     (
@@ -35,6 +37,12 @@ macro_rules! functions {
             $(pub(crate) $extra:
                 Option<unsafe extern "C" fn($($extra_parameter),*) $(-> $extra_result)?>,)*
         }
+
+        /// Required functions, each with its parameters and its result, in Rust.
+        #[cfg(test)]
+        const SIGNATURES: &[(&str, &[&str], &str)] = &[
+            $((stringify!($name), &[$(stringify!($parameter)),*], stringify!($($result)?)),)*
+        ];
 
         impl Functions {
             /// Finds the functions, or returns the name of a missing one.
@@ -62,7 +70,7 @@ functions! {
     required {
         MPI_Abort(Comm, c_int) -> c_int;
         MPI_Allgather(*const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, Comm) -> c_int;
-        MPI_Alloc_mem(isize, Info, *mut *mut c_void) -> c_int;
+        MPI_Alloc_mem(isize, Info, *mut c_void) -> c_int;
         MPI_Allreduce(*const c_void, *mut c_void, c_int, Datatype, Op, Comm) -> c_int;
         MPI_Barrier(Comm) -> c_int;
         MPI_Bcast(*mut c_void, c_int, Datatype, c_int, Comm) -> c_int;
@@ -75,11 +83,11 @@ functions! {
         MPI_Comm_disconnect(*mut Comm) -> c_int;
         MPI_Comm_dup(Comm, *mut Comm) -> c_int;
         MPI_Comm_free(*mut Comm) -> c_int;
-        MPI_Comm_get_attr(Comm, c_int, *mut *mut c_int, *mut c_int) -> c_int;
+        MPI_Comm_get_attr(Comm, c_int, *mut c_void, *mut c_int) -> c_int;
         MPI_Comm_get_parent(*mut Comm) -> c_int;
         MPI_Comm_group(Comm, *mut Group) -> c_int;
         MPI_Comm_rank(Comm, *mut c_int) -> c_int;
-        MPI_Comm_set_errhandler(Comm, usize) -> c_int;
+        MPI_Comm_set_errhandler(Comm, Errhandler) -> c_int;
         MPI_Comm_size(Comm, *mut c_int) -> c_int;
         MPI_Comm_spawn(
             *const c_char, *mut *mut c_char, c_int, Info, c_int, Comm, *mut Comm, *mut c_int,
@@ -136,8 +144,6 @@ functions! {
         MPI_Wtime() -> c_double;
     }
     optional {
-        MPIX_Comm_failure_ack(Comm) -> c_int;
-        MPIX_Comm_failure_get_acked(Comm, *mut Group) -> c_int;
         MPIX_Comm_get_failed(Comm, *mut Group) -> c_int;
         MPIX_Comm_revoke(Comm) -> c_int;
         MPIX_Query_cuda_support() -> c_int;

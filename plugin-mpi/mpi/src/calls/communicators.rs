@@ -1,7 +1,8 @@
 //! Calls on communicators and groups.
 
 use super::call;
-use crate::handle::{Comm, Group, Request};
+use crate::abi::standard;
+use crate::handle::{Comm, Errhandler, Group, Request};
 use crate::{Mpi, MpiError};
 
 impl Mpi {
@@ -97,8 +98,12 @@ impl Mpi {
     /// # Errors
     /// Errors of the library.
     pub fn return_errors(&self, comm: Comm) -> Result<(), MpiError> {
+        let handler = Errhandler(match self.has_earlier_constants()? {
+            true => standard::EARLIER_ERRORS_RETURN,
+            false => self.constants.errors_return,
+        });
         // SAFETY: the error handler is a predefined one.
-        unsafe { call!(self.MPI_Comm_set_errhandler(comm, self.constants.errors_return)) }
+        unsafe { call!(self.MPI_Comm_set_errhandler(comm, handler)) }
     }
 
     /// Returns the group of a communicator's processes.

@@ -1,8 +1,9 @@
 //! Calls about the library and the process.
 
 use super::{call, string};
+use crate::abi::standard;
 use crate::handle::Comm;
-use crate::{Mpi, MpiError};
+use crate::{Implementation, Mpi, MpiError};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
@@ -154,7 +155,10 @@ impl Mpi {
     /// # Errors
     /// Errors of the library.
     pub fn app_number(&self) -> Result<Option<i32>, MpiError> {
-        self.attribute(self.constants.numbers.appnum)
+        self.attribute(match self.has_earlier_constants()? {
+            true => standard::EARLIER_APPNUM,
+            false => self.constants.numbers.appnum,
+        })
     }
 
     /// Returns the name of the processor, usually the name of the host.
@@ -182,8 +186,9 @@ impl Mpi {
     pub fn alloc_mem(&self, bytes: usize) -> Result<*mut u8, MpiError> {
         let size = isize::try_from(bytes).map_err(|_| self.too_large("MPI_Alloc_mem", bytes))?;
         let mut memory: *mut c_void = null_mut();
+        let output = (&raw mut memory).cast();
         // SAFETY: the output is a local variable.
-        unsafe { call!(self.MPI_Alloc_mem(size, self.null_info(), &mut memory)) }?;
+        unsafe { call!(self.MPI_Alloc_mem(size, self.null_info(), output)) }?;
         Ok(memory.cast())
     }
 
@@ -199,11 +204,21 @@ impl Mpi {
         unsafe { call!(self.MPI_Free_mem(memory.cast())) }
     }
 
+    /// Returns whether the library has the [earlier values](standard) of the standard ABI.
+    pub(super) fn has_earlier_constants(&self) -> Result<bool, MpiError> {
+        if self.implementation() != Implementation::Standard {
+            return Ok(false);
+        }
+        let last_code = self.attribute(standard::LASTUSEDCODE)?;
+        Ok(last_code.is_none_or(|code| code < standard::ERR_LASTCODE))
+    }
+
     /// Returns a predefined attribute of `MPI_COMM_WORLD`, if it is set.
     fn attribute(&self, key: c_int) -> Result<Option<i32>, MpiError> {
         let (mut value, mut flag): (*mut c_int, c_int) = (null_mut(), 0);
-        // SAFETY: the outputs are local variables.
-        unsafe { call!(self.MPI_Comm_get_attr(self.world(), key, &mut value, &mut flag)) }?;
+        let output = (&raw mut value).cast();
+        // SAFETY: the outputs are local variables, and the attribute is a pointer.
+        unsafe { call!(self.MPI_Comm_get_attr(self.world(), key, output, &mut flag)) }?;
         // SAFETY: the value of a predefined attribute that is set is a pointer to an `int`.
         Ok((flag != 0 && !value.is_null()).then(|| unsafe { *value }))
     }

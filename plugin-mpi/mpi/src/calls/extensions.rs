@@ -2,7 +2,7 @@
 
 use super::call;
 use crate::handle::{Comm, Group};
-use crate::{Mpi, MpiError};
+use crate::{Implementation, Mpi, MpiError};
 use std::ffi::c_int;
 
 /// Extension function that tells of support for a kind of GPU.
@@ -28,43 +28,30 @@ impl Mpi {
         query(self.functions.MPIX_Query_ze_support)
     }
 
-    /// Returns whether the library has the functions of User-Level Failure Mitigation. A launch may
-    /// still disable it.
+    /// Returns whether the library has User-Level Failure Mitigation. A launch may still disable
+    /// it. `false` for MPICH, whose functions for it end the process.
     pub fn has_ulfm(&self) -> bool {
-        self.functions.MPIX_Comm_revoke.is_some()
+        let functions = &self.functions;
+        let is_complete =
+            functions.MPIX_Comm_revoke.is_some() && functions.MPIX_Comm_get_failed.is_some();
+        is_complete && self.implementation() != Implementation::Mpich
     }
 
-    /// Returns the ranks of processes of a communicator that are known to have failed. Failures up
-    /// to this call become acknowledged in libraries without `MPIX_Comm_get_failed`.
+    /// Returns the ranks of processes of a communicator that are known to have failed. MPICH has
+    /// this function since its version 4.1.
     ///
     /// # Errors
     /// Errors of the library, also where it has no such function.
     pub fn comm_get_failed(&self, comm: Comm) -> Result<Vec<i32>, MpiError> {
-        let failed = self.failed_group(comm)?;
+        const FUNCTION: &str = "MPIX_Comm_get_failed";
+        let get_failed = self.functions.MPIX_Comm_get_failed;
+        let get_failed = get_failed.ok_or_else(|| self.unsupported(FUNCTION))?;
+        let mut failed = Group::UNSET;
+        // SAFETY: the output is a zeroed local variable.
+        self.check(FUNCTION, unsafe { get_failed(comm, &mut failed) })?;
         let ranks = self.ranks_in(comm, failed);
         self.free_group(failed)?;
         ranks
-    }
-
-    fn failed_group(&self, comm: Comm) -> Result<Group, MpiError> {
-        let functions = &self.functions;
-        let mut failed = Group::UNSET;
-        if let Some(get_failed) = functions.MPIX_Comm_get_failed {
-            // SAFETY: the output is a zeroed local variable.
-            self.check("MPIX_Comm_get_failed", unsafe { get_failed(comm, &mut failed) })?;
-            return Ok(failed);
-        }
-        let (Some(acknowledge), Some(acknowledged)) =
-            (functions.MPIX_Comm_failure_ack, functions.MPIX_Comm_failure_get_acked)
-        else {
-            return Err(self.unsupported("MPIX_Comm_get_failed"));
-        };
-        // SAFETY: the communicator is valid by the rules of the crate.
-        self.check("MPIX_Comm_failure_ack", unsafe { acknowledge(comm) })?;
-        // SAFETY: the output is a zeroed local variable.
-        let code = unsafe { acknowledged(comm, &mut failed) };
-        self.check("MPIX_Comm_failure_get_acked", code)?;
-        Ok(failed)
     }
 
     /// Returns the ranks in a communicator of all members of a group.

@@ -133,11 +133,12 @@ impl Mpi {
     ) -> Result<Status, MpiError> {
         let count = self.count("MPI_Recv", data.len())?;
         let (from, tag) = (self.source(from), self.tag(tag));
-        let mut raw = RawStatus([0; 8]);
+        let mut raw = RawStatus::UNSET;
         let data = data.as_mut_ptr().cast();
         // SAFETY: the call does not keep the bytes, and the status has room for any layout.
         unsafe { call!(self.MPI_Recv(data, count, self.byte(), from, tag, comm, &mut raw)) }?;
-        self.status(&raw)
+        let bytes = self.bytes(&raw)?;
+        Ok(self.message(&raw, bytes))
     }
 
     /// Returns the message of a request if it has completed; then the request becomes
@@ -147,10 +148,14 @@ impl Mpi {
     /// Errors of the operation and of the library.
     #[inline]
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>, MpiError> {
-        let (mut flag, mut raw) = (0, RawStatus([0; 8]));
+        let (mut flag, mut raw) = (0, RawStatus::UNSET);
         // SAFETY: the outputs are local variables, and the status has room for any layout.
         unsafe { call!(self.MPI_Test(request, &mut flag, &mut raw)) }?;
-        if flag == 0 { Ok(None) } else { self.status(&raw).map(Some) }
+        if flag == 0 {
+            return Ok(None);
+        }
+        let bytes = self.bytes(&raw)?;
+        Ok(Some(self.message(&raw, bytes)))
     }
 
     /// Returns whether a request has completed, as [`test`](Self::test) without the message. It is
@@ -172,10 +177,11 @@ impl Mpi {
     /// # Errors
     /// Errors of the operation and of the library.
     pub fn wait(&self, request: &mut Request) -> Result<Status, MpiError> {
-        let mut raw = RawStatus([0; 8]);
+        let mut raw = RawStatus::UNSET;
         // SAFETY: the status has room for any layout.
         unsafe { call!(self.MPI_Wait(request, &mut raw)) }?;
-        self.status(&raw)
+        let bytes = self.bytes(&raw)?;
+        Ok(self.message(&raw, bytes))
     }
 
     /// Begins to cancel a request, which must still be tested or waited for. It then completes,
@@ -204,10 +210,15 @@ impl Mpi {
     #[inline]
     pub fn iprobe(&self, from: Source, tag: Tag, comm: Comm) -> Result<Option<Status>, MpiError> {
         let (from, tag) = (self.source(from), self.tag(tag));
-        let (mut flag, mut raw) = (0, RawStatus([0; 8]));
+        let (mut flag, mut raw) = (0, RawStatus::UNSET);
         // SAFETY: the outputs are local variables, and the status has room for any layout.
         unsafe { call!(self.MPI_Iprobe(from, tag, comm, &mut flag, &mut raw)) }?;
-        if flag == 0 { Ok(None) } else { self.status(&raw).map(Some) }
+        if flag == 0 {
+            return Ok(None);
+        }
+        let bytes = usize::try_from(self.byte_count(&raw)?);
+        let bytes = bytes.map_err(|_| self.probed_too_large())?;
+        Ok(Some(self.message(&raw, bytes)))
     }
 
     /// Returns the type of bytes.
@@ -232,15 +243,35 @@ impl Mpi {
         }
     }
 
-    /// Reads a status. A count that MPI cannot express as an `int` becomes 0: no receive of this
-    /// crate has one, only the status of a send, whose count has no meaning.
+    /// Returns the size of a received message. Without meaning after a send: then MPI may have no
+    /// count, which becomes 0.
     #[inline]
-    fn status(&self, raw: &RawStatus) -> Result<Status, MpiError> {
+    fn bytes(&self, raw: &RawStatus) -> Result<usize, MpiError> {
+        Ok(usize::try_from(self.byte_count(raw)?).unwrap_or(0))
+    }
+
+    /// Returns the size of a message as MPI counts it: negative where no `int` can express it.
+    #[inline]
+    fn byte_count(&self, raw: &RawStatus) -> Result<c_int, MpiError> {
         let mut count = 0;
         // SAFETY: the output is a local variable, and a call has written the status.
         unsafe { call!(self.MPI_Get_count(raw, self.byte(), &mut count)) }?;
+        Ok(count)
+    }
+
+    /// Describes a message that no call of this crate can receive.
+    #[cold]
+    fn probed_too_large(&self) -> MpiError {
+        let class = self.constants.numbers.err_count;
+        let text = format!("a message of more than {} bytes, the limit of one call", c_int::MAX);
+        MpiError { function: "MPI_Iprobe", code: class, class, text }
+    }
+
+    /// Returns the message with this status.
+    #[inline]
+    fn message(&self, raw: &RawStatus, bytes: usize) -> Status {
+        const MASK: usize = RawStatus::UNSET.0.len() - 1;
         let layout = &self.constants.status;
-        let (source, tag) = (raw.0[layout.source & 7], raw.0[layout.tag & 7]);
-        Ok(Status { source, tag, bytes: usize::try_from(count).unwrap_or(0) })
+        Status { source: raw.0[layout.source & MASK], tag: raw.0[layout.tag & MASK], bytes }
     }
 }
