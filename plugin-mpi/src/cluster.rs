@@ -189,6 +189,12 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Ends the nodes and the endpoint. Returns whether MPI can be finalized.
+    fn end(&self) -> bool {
+        let ranks: Vec<i32> = self.nodes.iter().map(|node| node.rank).collect();
+        self.endpoint.end(&ranks, ENDING)
+    }
+
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
@@ -366,25 +372,20 @@ const ENDING: Duration = Duration::from_secs(2);
 /// Ends the nodes. MPI calls this at the beginning of `MPI_Finalize`.
 fn shut_down() {
     let Some(cluster) = CLUSTER.lock().take() else { return };
-    for node in &cluster.nodes {
-        cluster.endpoint.say_bye(node.rank);
-    }
-    cluster.endpoint.end(ENDING);
+    cluster.end();
 }
 
 fn finalize_at_exit() {
     extern "C" fn finalize() {
         let cluster = CLUSTER.lock().clone();
         let Some(cluster) = cluster.filter(|cluster| cluster.owns_mpi) else { return };
-        let is_whole = cluster.nodes.iter().all(|node| cluster.endpoint.is_there(node.rank));
-        if !crate::endpoint::is_here() {
+        if !crate::endpoint::is_here() || !matches!(cluster.mpi.is_finalized(), Ok(false)) {
             return;
         }
-        match cluster.mpi.is_finalized() {
-            // A lost process would never finalize MPI, and this one would wait for it.
-            Ok(false) if is_whole => drop(cluster.mpi.finalize()),
-            Ok(false) => shut_down(),
-            _ => {}
+        drop(CLUSTER.lock().take());
+        // A lost process would never finalize MPI, and this one would wait for it.
+        if cluster.end() {
+            let _ = cluster.mpi.finalize();
         }
     }
     // SAFETY: the function may run at the end of the process: this library is never unloaded.

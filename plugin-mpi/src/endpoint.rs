@@ -108,6 +108,8 @@ pub struct Endpoint {
     activity: AtomicU64,
     started: Instant,
     is_over: AtomicBool,
+    /// Held by the monitor while it calls MPI.
+    monitor: Mutex<()>,
 }
 
 /// A received call.
@@ -158,6 +160,7 @@ impl Endpoint {
             activity: AtomicU64::new(0),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
+            monitor: Mutex::default(),
         });
         endpoint.receiver.lock().post(&endpoint).map_err(|error| error.to_string())?;
         if is_threaded {
@@ -194,7 +197,10 @@ impl Endpoint {
     ) -> Result<Vec<u8>, CallError> {
         self.check(rank)?;
         self.check_thread()?;
-        check_size(argument)?;
+        let most = longshore_executor::rpc::MAX_CONTENT;
+        if argument.len() > most {
+            return Err(CallError::TooLarge { bytes: argument.len(), most });
+        }
         let peer = &self.peers[rank as usize];
         let most = replies::MOST_CALLS;
         let mut slot = peer.replies.take().ok_or(CallError::TooMany { most })?;
@@ -204,10 +210,19 @@ impl Endpoint {
         let posted = self
             .with(|mpi| unsafe { mpi.irecv(to, bytes, Source::Rank(rank), tag, self.messages) });
         let mut request = posted?;
-        let (size, slot_number) = (argument.len() as u32, slot.number);
-        let header = Header { kind: Kind::Call, plugin, method, slot: slot_number, size };
-        let sent = self.add(rank, (header, argument), When::Now);
+        let size = (argument.len() as u64).to_le_bytes();
+        let (kind, content) = match argument.len() <= MOST_CONTENT {
+            true => (Kind::Call, argument),
+            false => (Kind::LongCall, &size[..]),
+        };
+        let (size, slot_number) = (content.len() as u32, slot.number);
+        let header = Header { kind, plugin, method, slot: slot_number, size };
+        let sent = self.add(rank, (header, content), When::Now);
         let received = sent.and_then(|()| {
+            if kind == Kind::LongCall {
+                let tag = MESSAGES + 1 + (replies::MOST_CALLS as u32 + slot_number) as i32;
+                self.peers[rank as usize].outbox.lock().send(self, rank, tag, argument.to_vec())?;
+            }
             meanwhile();
             self.wait_for_reply(rank, &mut request, limit)
         });
@@ -354,7 +369,16 @@ impl Endpoint {
         let Call { from, header, at, buffer } = call;
         let content = &buffer[at..at + header.size as usize];
         let Some(channel) = self.mpi_channel(from, header.plugin) else { return };
-        let run = || self.service.call(&channel, header.method, content);
+        let run = || match header.kind {
+            Kind::LongCall => {
+                let size = content.try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
+                let tag = MESSAGES + 1 + replies::MOST_CALLS as i32 + header.slot as i32;
+                let content = self.receive_long(from, Tag::Number(tag), size);
+                let content = content.map_err(|error| error.to_string())?;
+                self.service.call(&channel, header.method, &content)
+            }
+            _ => self.service.call(&channel, header.method, content),
+        };
         let reply = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|_| Err("the handler of the call panicked".to_owned()));
         self.receiver_spare(buffer);
@@ -498,35 +522,42 @@ impl Endpoint {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Says farewell to a process: a node ends then.
-    pub fn say_bye(&self, rank: i32) {
-        if self.check(rank).is_ok() {
-            let header = Header { kind: Kind::Bye, plugin: 0, method: 0, slot: 0, size: 0 };
-            let _ = self.add(rank, (header, &[]), When::Now);
-        }
-    }
-
-    /// Ends the endpoint: its threads end, and its messages are sent, within `limit`. Returns
-    /// whether MPI can be finalized.
-    pub fn end(&self, limit: Duration) -> bool {
+    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`, with
+    /// a farewell to each of `nodes`, which end then. Returns whether MPI can be finalized: no
+    /// process is lost, and no thread of this endpoint calls MPI any more.
+    pub fn end(&self, nodes: &[i32], limit: Duration) -> bool {
         let started = Instant::now();
+        self.is_over.store(true, Ordering::SeqCst);
+        let are_threads_over = self.threads.end(limit);
+        // Not all libraries permit calls of several threads while they are finalized.
+        let _monitor = self.monitor.lock();
+        for (rank, peer) in self.peers.iter().enumerate().filter(|(_, peer)| peer.lost().is_none())
+        {
+            let rank = rank as i32;
+            let Some(mut outbox) = peer.outbox.try_lock_for(limit) else { return false };
+            let header = Header { kind: Kind::Bye, plugin: 0, method: 0, slot: 0, size: 0 };
+            let _ = match nodes.contains(&rank) {
+                true => outbox.add(self, rank, (header, &[]), When::Now).map(drop),
+                false => outbox.flush(self, rank),
+            };
+        }
         let are_all_sent = || {
-            self.peers.iter().enumerate().all(|(rank, peer)| {
-                peer.lost().is_some()
-                    || peer.outbox.lock().is_sent(self).unwrap_or(true)
-                    || self.check(rank as i32).is_err()
+            let mut peers = self.peers.iter().filter(|peer| peer.lost().is_none());
+            peers.all(|peer| match peer.outbox.try_lock() {
+                Some(mut outbox) => outbox.is_sent(self).unwrap_or(true),
+                None => false,
             })
         };
-        while !are_all_sent() && started.elapsed() < limit {
+        let mut is_sent = are_all_sent();
+        while !is_sent && started.elapsed() < limit {
             std::thread::sleep(Duration::from_micros(100));
+            is_sent = are_all_sent();
         }
-        self.is_over.store(true, Ordering::SeqCst);
-        self.threads.end(limit.saturating_sub(started.elapsed()));
         match self.receiver.try_lock() {
             Some(mut receiver) => receiver.end(self),
             None => return false,
         }
-        self.peers.iter().all(|peer| peer.lost().is_none())
+        is_sent && are_threads_over && self.peers.iter().all(|peer| peer.lost().is_none())
     }
 }
 

@@ -126,6 +126,9 @@ impl Platform<MpiBackend> for MpiPlatform {
                 let lines = format!("{behind}\n{lines}");
                 InfoValue::Text(lines.trim_end().to_owned())
             }
+            (DeviceInfo::Uid, InfoValue::Text(id)) => {
+                InfoValue::Text(format!("node-{}-{id}", place.node.rank))
+            }
             // The program has not the node's memory.
             (DeviceInfo::HostAccess | DeviceInfo::UnifiedMemory, _) => InfoValue::Bool(false),
             (_, value) => value,

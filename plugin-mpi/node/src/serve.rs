@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let _ = node.endpoint.set(Arc::clone(&endpoint));
     node.find_plugins();
     node.wait_for_end();
-    let can_finalize = endpoint.end(ENDING);
+    let can_finalize = endpoint.end(&[], ENDING);
     drop(node);
     if can_finalize {
         mpi.finalize().map_err(text)?;

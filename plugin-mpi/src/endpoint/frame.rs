@@ -5,6 +5,8 @@
 pub(super) enum Kind {
     /// A call; the reply has a message of its own, with the tag of the slot.
     Call,
+    /// A call whose content is a message of its own; this frame has its size.
+    LongCall,
     /// A message without a reply.
     Post,
     /// A sign of life.
@@ -35,6 +37,7 @@ impl Header {
             Kind::Post => 2,
             Kind::Beat => 3,
             Kind::Bye => 4,
+            Kind::LongCall => 5,
         };
         let mut bytes = [0; Self::BYTES];
         bytes[..2].copy_from_slice(&kind.to_le_bytes());
@@ -57,6 +60,7 @@ impl Header {
             2 => Kind::Post,
             3 => Kind::Beat,
             4 => Kind::Bye,
+            5 => Kind::LongCall,
             _ => return None,
         };
         let header = Self { kind, plugin: half(2), method: word(4), slot: word(8), size: word(12) };

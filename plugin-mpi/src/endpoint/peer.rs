@@ -155,6 +155,10 @@ fn monitor(endpoint: &Weak<Endpoint>) {
         let Some(endpoint) = endpoint.upgrade().filter(|endpoint| !endpoint.is_over()) else {
             return;
         };
+        let _monitor = endpoint.monitor.lock();
+        if endpoint.is_over() {
+            return;
+        }
         let now = Instant::now();
         // This process was stopped itself, or had no processor: no time has passed for it.
         let was_away = now.duration_since(looked) > 4 * BEAT;

@@ -56,13 +56,15 @@ impl Threads {
         self.is_attentive.load(Ordering::Relaxed)
     }
 
-    /// Has all threads end, and waits until those end that handle no call.
-    pub(super) fn end(&self, limit: Duration) {
+    /// Has all threads end, and waits for their end for at most `limit`. Returns whether all have
+    /// ended.
+    pub(super) fn end(&self, limit: Duration) -> bool {
         let started = Instant::now();
         while self.running.load(Ordering::Acquire) > 0 && started.elapsed() < limit {
             self.rest.1.notify_all();
             std::thread::sleep(Duration::from_micros(200));
         }
+        self.running.load(Ordering::Acquire) == 0
     }
 
     fn spawn(&self, endpoint: &Arc<Endpoint>) -> std::io::Result<()> {
@@ -171,7 +173,7 @@ impl Threads {
             };
             match header.kind {
                 Kind::Post => endpoint.take_post(from, header, content),
-                Kind::Call => {
+                Kind::Call | Kind::LongCall => {
                     let at = content.as_ptr() as usize - message.buffer.as_ptr() as usize;
                     call = Some((header, at));
                     break;
