@@ -64,7 +64,8 @@ impl Endpoint {
         Some(self.mpi_channel(rank, plugin)? as _)
     }
 
-    pub(super) fn mpi_channel(self: &Arc<Self>, rank: i32, plugin: u16) -> Option<Arc<MpiChannel>> {
+    /// As for [`Endpoint::channel`], with its type.
+    pub(crate) fn mpi_channel(self: &Arc<Self>, rank: i32, plugin: u16) -> Option<Arc<MpiChannel>> {
         let peer = self.peers.get(usize::try_from(rank).ok()?)?;
         let index = usize::from(plugin);
         if let Some(Some(channel)) = peer.channels.read().get(index) {
