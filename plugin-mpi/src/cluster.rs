@@ -133,8 +133,8 @@ impl Cluster {
         let crew = roles::crew(rank, size, programs).filter(|crew| crew.program == rank);
         crew.ok_or_else(|| {
             Absence::NoNodes(format!(
-                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, the others \
-                 are nodes in equal shares",
+                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, and each has \
+                 an equal share of the other ranks as its nodes",
                 programs - 1
             ))
         })
@@ -213,7 +213,7 @@ impl Cluster {
         self.mpi.version()
     }
 
-    /// Takes a number for a host of this process, which tells its messages apart.
+    /// Takes a number for the messages of a host of this process.
     pub(crate) fn take_session(&self) -> Option<u16> {
         self.sessions.lock().pop_first()
     }

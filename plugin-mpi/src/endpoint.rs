@@ -228,7 +228,7 @@ impl Endpoint {
     }
 
     /// Calls a plugin of several processes and waits for all replies, after running `meanwhile`.
-    /// Runs `on_failure` once, if a call fails while others are under way. Blocks.
+    /// Runs `on_failure` once, if one of several calls fails. Blocks.
     pub fn call_all(
         &self,
         plugin: u16,
@@ -624,8 +624,8 @@ impl Endpoint {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`, with
-    /// a farewell to each of `nodes`, which end then. Returns whether MPI can be finalized: no
+    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`. Each
+    /// of `nodes` gets a farewell, and ends then. Returns whether MPI can be finalized: no
     /// process is lost, and no thread of this endpoint calls MPI any more.
     pub fn end(&self, nodes: &[i32], limit: Duration) -> bool {
         let started = Instant::now();

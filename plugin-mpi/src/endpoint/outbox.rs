@@ -35,7 +35,7 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Now,
-    /// With later frames, if the last message was sent a moment ago.
+    /// The moment of a later frame, if the last message was sent a moment ago.
     Soon,
     /// Now, unless MPI has too many messages: then not at all.
     IfPossible,

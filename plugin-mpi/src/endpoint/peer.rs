@@ -64,7 +64,7 @@ impl Endpoint {
         Some(self.mpi_channel(rank, plugin)? as _)
     }
 
-    /// As for [`Endpoint::channel`], with its type.
+    /// Returns the channel to a plugin, in its own type.
     pub(crate) fn mpi_channel(self: &Arc<Self>, rank: i32, plugin: u16) -> Option<Arc<MpiChannel>> {
         let peer = self.peers.get(usize::try_from(rank).ok()?)?;
         let index = usize::from(plugin);
@@ -101,7 +101,7 @@ impl Endpoint {
         }
         let then = std::mem::take(&mut *peer.then.lock());
         self.service.lost(rank, &why);
-        // They may run functions of the program, which may block.
+        // The functions may run functions of the program, which may block.
         let run = move || then.into_values().for_each(|then| then());
         let thread = std::thread::Builder::new().name("longshore-mpi-end".to_owned());
         if let Err(error) = thread.spawn(run) {

@@ -1,5 +1,5 @@
-//! Copies between a device and memory that this process does not reach: memory of the host alone, or
-//! of a device of another process. They go in pieces, each when the queue comes to it.
+//! Copies between a device and memory that this process does not reach: memory of the host alone,
+//! or of a device of another process. A copy goes in pieces, each when the queue comes to it.
 
 use std::sync::Arc;
 
