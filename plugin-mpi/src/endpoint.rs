@@ -425,11 +425,7 @@ impl Endpoint {
                 Ok(())
             }
             Ok(true) => {
-                let mut waiting = self.waiting.lock();
-                if !waiting.contains(&rank) {
-                    waiting.push(rank);
-                }
-                drop(waiting);
+                self.waiting.lock().push(rank);
                 self.is_any_waiting.store(true, Ordering::Release);
                 Ok(())
             }
@@ -450,6 +446,7 @@ impl Endpoint {
         }
         self.is_any_waiting.store(false, Ordering::Relaxed);
         let waiting = std::mem::take(&mut *self.waiting.lock());
+        self.note_activity();
         for rank in waiting {
             let flushed = self.peers[rank as usize].outbox.lock().flush(self, rank);
             if let Err(CallError::Ended(why)) = flushed {
@@ -624,8 +621,8 @@ impl Endpoint {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`. Each
-    /// of `nodes` gets a farewell, and ends then. Returns whether MPI can be finalized: no
+    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`.
+    /// Each of `nodes` gets a farewell, and ends then. Returns whether MPI can be finalized: no
     /// process is lost, and no thread of this endpoint calls MPI any more.
     pub fn end(&self, nodes: &[i32], limit: Duration) -> bool {
         let started = Instant::now();

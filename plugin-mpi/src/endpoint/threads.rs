@@ -146,13 +146,13 @@ impl Threads {
             std::hint::spin_loop();
             return;
         }
-        let quiet = heard.elapsed().min(endpoint.since_activity());
+        let quiet = heard.elapsed();
         if quiet < endpoint.options.spin {
             self.is_attentive.store(true, Ordering::Relaxed);
             std::thread::yield_now();
             return;
         }
-        let is_attentive = quiet < ATTENTIVE;
+        let is_attentive = quiet.min(endpoint.since_activity()) < ATTENTIVE;
         self.is_attentive.store(is_attentive, Ordering::Relaxed);
         std::thread::sleep(if is_attentive { NAP } else { LONG_NAP });
     }
