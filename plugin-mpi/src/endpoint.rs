@@ -31,7 +31,7 @@ use parking_lot::{Mutex, ReentrantMutex};
 use backoff::Backoff;
 use frame::{Header, Kind};
 use outbox::When;
-use peer::Peer;
+use peer::{Life, Peer};
 use receiver::Receiver;
 use threads::Threads;
 
@@ -114,8 +114,8 @@ pub struct Endpoint {
     activity: AtomicU64,
     started: Instant,
     is_over: AtomicBool,
-    /// Held by the monitor while it calls MPI.
-    monitor: Mutex<()>,
+    /// The monitor's state, locked while the monitor calls MPI.
+    life: Mutex<Life>,
 }
 
 /// A sent call.
@@ -174,7 +174,7 @@ impl Endpoint {
             activity: AtomicU64::new(0),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
-            monitor: Mutex::default(),
+            life: Mutex::default(),
         });
         endpoint.receiver.lock().post(&endpoint).map_err(|error| error.to_string())?;
         if is_threaded {
@@ -548,6 +548,7 @@ impl Endpoint {
         if self.serial.is_none() {
             return;
         }
+        self.look_after_peers();
         self.assist_once();
     }
 
@@ -629,7 +630,7 @@ impl Endpoint {
         self.is_over.store(true, Ordering::SeqCst);
         let are_threads_over = self.threads.end(limit);
         // Not all libraries permit calls of several threads while they are finalized.
-        let _monitor = self.monitor.lock();
+        let _life = self.life.lock();
         for (rank, peer) in self.peers.iter().enumerate().filter(|(_, peer)| peer.lost().is_none())
         {
             let rank = rank as i32;
