@@ -19,7 +19,13 @@ pub struct ServedPlugin {
 impl Host {
     /// Returns a server for each plugin with a selected device. The servers keep images in
     /// `images`.
-    pub fn served_plugins(&self, images: &Arc<Images>) -> Vec<ServedPlugin> {
+    /// `is_transferable` returns whether channels may transfer memory of a plugin's devices at its
+    /// addresses, although this process does not reach it.
+    pub fn served_plugins(
+        &self,
+        images: &Arc<Images>,
+        is_transferable: impl Fn(&PluginDescription) -> bool,
+    ) -> Vec<ServedPlugin> {
         let mut served: Vec<ServedPlugin> = Vec::new();
         for entry in self.devices() {
             let (plugin, index) = (entry.loaded_plugin(), entry.facts().index);
@@ -28,7 +34,9 @@ impl Host {
                 None => {
                     let platform: SharedPlatform<Either> =
                         Arc::new(PluginPlatform(Arc::clone(plugin)));
-                    let server = Server::for_platform(platform).with_images(Arc::clone(images));
+                    let server = Server::for_platform(platform)
+                        .with_images(Arc::clone(images))
+                        .with_transferable_memory(is_transferable(plugin.description()));
                     let plugin = Arc::clone(plugin);
                     served.push(ServedPlugin { plugin, server, devices: vec![index] });
                 }
@@ -61,12 +69,12 @@ impl ServedPlugin {
         self.server.call(channel, request)
     }
 
-    /// Returns whether this process reaches the memory of an open device at its addresses.
+    /// Returns whether a channel may transfer the memory of an open device at its addresses.
     ///
     /// # Errors
     /// `InvalidArgument` for a device that is not open.
-    pub fn is_accessible(&self, device: u64) -> Result<bool> {
-        self.server.is_accessible(device)
+    pub fn is_transferable(&self, device: u64) -> Result<bool> {
+        self.server.is_transferable(device)
     }
 
     /// Copies between memory of an open device and of this process. Blocks.

@@ -44,6 +44,8 @@ pub struct Server<B: Backend = Remote> {
     /// The images that the process keeps, if it keeps any.
     images: Option<Arc<Images>>,
     signals: Arc<Signals>,
+    /// Whether channels may transfer memory of the devices at its addresses.
+    are_transferable: bool,
     memory: SharedMemory,
     /// Held while a library is opened.
     opening: Mutex<()>,
@@ -84,17 +86,25 @@ impl<B: Backend> Server<B> {
             uploads: Uploads::default(),
             images: None,
             signals: Arc::default(),
+            are_transferable: false,
             memory: SharedMemory::default(),
             opening: Mutex::default(),
         }
     }
 
-    /// Returns whether this process reaches the memory of a device at its addresses.
+    /// Sets whether channels may transfer memory of the devices at its addresses, although this
+    /// process does not reach it.
+    #[must_use]
+    pub fn with_transferable_memory(self, are_transferable: bool) -> Self {
+        Self { are_transferable, ..self }
+    }
+
+    /// Returns whether a channel may transfer the memory of a device at its addresses.
     ///
     /// # Errors
     /// `InvalidArgument` for a device that is not open.
-    pub fn is_accessible(&self, device: u64) -> Result<bool, Error> {
-        self.devices.get(device).map(|device| device.is_accessible)
+    pub fn is_transferable(&self, device: u64) -> Result<bool, Error> {
+        self.devices.get(device).map(|device| device.is_transferable)
     }
 
     /// Copies memory of a device to memory of this process, or to the device. Blocks.

@@ -20,7 +20,7 @@ pub(crate) struct Work<'a> {
     pub(crate) is_over: &'a dyn Fn() -> Option<EndReason>,
 }
 
-/// Memory of an operation: of a device, if this process reaches it, else of this process.
+/// Memory of an operation: of a device, if MPI may transfer it, else of this process.
 enum Memory {
     Device(*mut u8),
     Own(Vec<u8>),
@@ -208,9 +208,9 @@ impl Work<'_> {
     /// Returns a device's memory, or memory of the same size.
     fn space(&self, member: &Member, address: u64, bytes: u64) -> Result<Memory, String> {
         let plugin = (self.plugin)(member.plugin).ok_or("the node has no such plugin")?;
-        let is_accessible =
-            plugin.is_accessible(member.device).map_err(|error| error.message().to_owned())?;
-        if is_accessible {
+        let is_transferable =
+            plugin.is_transferable(member.device).map_err(|error| error.message().to_owned())?;
+        if is_transferable {
             return Ok(Memory::Device(address as *mut u8));
         }
         space(bytes as usize).map(Memory::Own)

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use longshore::Host;
 use longshore::serving::ServedPlugin;
+use longshore::{Host, PluginDescription};
 use longshore_executor::plugin::{Address, BulkTransfer, Channel, Images};
 use longshore_executor::rpc::EndReason;
 use longshore_mpi::{Comm, Mpi, ThreadLevel};
@@ -152,7 +152,7 @@ impl Node {
                     true => host.why_no_device(),
                     false => String::new(),
                 },
-                served: host.served_plugins(&self.images),
+                served: host.served_plugins(&self.images, |plugin| is_aware(self.mpi, plugin)),
                 _host: Some(host),
             },
             Err(error) => {
@@ -252,6 +252,16 @@ impl Node {
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
+}
+
+/// Returns whether the MPI library says that it transfers memory of the plugin's driver.
+fn is_aware(mpi: &Mpi, plugin: &PluginDescription) -> bool {
+    let asks: [(&str, fn(&Mpi) -> Option<bool>); 3] = [
+        ("libcuda.", Mpi::query_cuda_support),
+        ("libamdhip64.", Mpi::query_rocm_support),
+        ("libze_loader.", Mpi::query_ze_support),
+    ];
+    asks.iter().any(|(driver, ask)| plugin.driver.starts_with(driver) && ask(mpi) == Some(true))
 }
 
 fn host_name(mpi: &Mpi) -> String {
