@@ -199,6 +199,22 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Reports a lost node to the other nodes, which may exchange data with it. Does not block.
+    fn report_lost(self: Arc<Self>, lost: i32) {
+        let report = move || {
+            for node in self.nodes.iter().filter(|node| node.rank != lost) {
+                if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
+                    // A node that is lost as well needs no report.
+                    let _ = channel.post(hello::LOST, &lost.to_le_bytes());
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("longshore-mpi-lost".to_owned());
+        if let Err(error) = thread.spawn(report) {
+            log::warn!("no thread can be started to report a lost node: {error}");
+        }
+    }
+
     /// Ends the nodes and the endpoint. Returns whether MPI can be finalized.
     fn end(&self) -> bool {
         let ranks: Vec<i32> = self.nodes.iter().map(|node| node.rank).collect();
@@ -318,6 +334,9 @@ impl Service for Program {
             && !matches!(why, EndReason::Here)
         {
             log::error!("{name} is lost: {why}");
+        }
+        if let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) {
+            cluster.report_lost(rank);
         }
     }
 

@@ -12,7 +12,7 @@ use longshore_mpi::{Comm, Mpi, ThreadLevel};
 use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, NODE, STORE, Store, VERSION,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store, VERSION,
     plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
@@ -293,6 +293,11 @@ impl Service for Node {
         if from.plugin == u32::from(NODE) {
             if let (ABANDON, Ok(number)) = (method, argument.try_into()) {
                 self.abandoned.lock().insert(u64::from_le_bytes(number));
+            } else if let (LOST, Ok(rank)) = (method, argument.try_into()) {
+                let why = EndReason::Stream("the program has given the node up".to_owned());
+                if let Some(endpoint) = self.endpoint.get() {
+                    endpoint.lose(i32::from_le_bytes(rank), why);
+                }
             }
             return;
         }
@@ -305,7 +310,8 @@ impl Service for Node {
         if rank == PROGRAM && *why != EndReason::Here {
             eprintln!("longshore-node: the program is lost ({why}); the node ends");
             // No process waits for this one any more, and MPI may never finalize.
-            std::process::exit(3);
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(3) };
         }
     }
 
