@@ -9,7 +9,7 @@ use std::time::Duration;
 use longshore_executor::plugin::{
     Address, Attached, Channel, Collective, Digest, Handler, Images, Record,
 };
-use longshore_executor::rpc::EndReason;
+use longshore_executor::rpc::{CallError, EndReason};
 use longshore_mpi::{Mpi, ThreadLevel};
 use longshore_plugin_api::Error;
 use parking_lot::{Mutex, RwLock};
@@ -165,9 +165,18 @@ impl Cluster {
             has_pulse: endpoint.is_threaded(),
         };
         let mut nodes = Vec::new();
-        for (index, world_rank) in crew.nodes.iter().enumerate() {
-            let rank = index as i32 + 1;
-            match greet(&endpoint, rank, &greeting, settings.connect_limit) {
+        let greeting = hello::encode(&greeting);
+        let requests: Vec<_> =
+            (1..=crew.nodes.len() as i32).map(|rank| (rank, greeting.clone())).collect();
+        let limit = Some(settings.connect_limit);
+        let (mut meanwhile, mut on_failure) = (|| {}, || {});
+        let replies =
+            endpoint.call_all(NODE, HELLO, &requests, limit, &mut meanwhile, &mut on_failure);
+        for ((rank, _), (reply, world_rank)) in
+            requests.iter().zip(replies.into_iter().zip(&crew.nodes))
+        {
+            let rank = *rank;
+            match read_hello(reply) {
                 Ok(hello) => {
                     let node = Node { rank, hello };
                     program.names.write().insert(rank, node.name());
@@ -368,14 +377,7 @@ impl Program {
     }
 }
 
-fn greet(
-    endpoint: &Arc<Endpoint>,
-    rank: i32,
-    greeting: &Greeting,
-    limit: Duration,
-) -> Result<Hello, String> {
-    let channel = endpoint.channel(rank, NODE).ok_or("it is not in the communicator")?;
-    let reply = channel.call(Some(limit), HELLO, &hello::encode(greeting));
+fn read_hello(reply: Result<Vec<u8>, CallError>) -> Result<Hello, String> {
     let hello: Hello = hello::decode(&reply.map_err(|error| error.to_string())?)
         .map_err(|error| error.message().to_owned())?;
     match hello.version {

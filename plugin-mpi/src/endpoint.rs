@@ -227,13 +227,15 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Calls a plugin of several processes and waits for all replies, after running `meanwhile`.
+    /// Calls a plugin of several processes and waits for all replies, after running `meanwhile`. A
+    /// process whose reply takes longer than `limit` is lost.
     /// Runs `on_failure` once, if one of several calls fails. Blocks.
     pub fn call_all(
         &self,
         plugin: u16,
         method: u32,
         requests: &[(i32, Vec<u8>)],
+        limit: Option<Duration>,
         meanwhile: &mut dyn FnMut(),
         on_failure: &mut dyn FnMut(),
     ) -> Vec<Result<Vec<u8>, CallError>> {
@@ -248,7 +250,7 @@ impl Endpoint {
             meanwhile();
         }
         let end = |call: Result<Begun, CallError>| {
-            let reply = call.and_then(|call| self.end_call(call, None));
+            let reply = call.and_then(|call| self.end_call(call, limit));
             if reply.is_err() && !has_failed {
                 has_failed = true;
                 on_failure();

@@ -12,8 +12,8 @@ use longshore_mpi::{Comm, Mpi, ThreadLevel};
 use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store, VERSION,
-    plugin_of,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store,
+    VERSION, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};

@@ -108,7 +108,7 @@ impl Cluster {
             }
         };
         let replies =
-            self.endpoint.call_all(NODE, COLLECTIVE, &requests, &mut meanwhile, &mut || {
+            self.endpoint.call_all(NODE, COLLECTIVE, &requests, None, &mut meanwhile, &mut || {
                 self.abandon(&ranks, number);
             });
         let mut failures = Vec::new();

@@ -43,8 +43,7 @@ pub(super) enum When {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        let sends = (0..IN_FLIGHT).map(|_| InFlight { request: None, bytes: Vec::new() });
-        Self { sends: sends.collect(), next: 0, pending: Vec::new(), last: None }
+        Self { sends: Vec::new(), next: 0, pending: Vec::new(), last: None }
     }
 
     /// Adds a frame, and sends it now or with later ones. Returns whether frames wait that did not
@@ -103,36 +102,38 @@ impl Outbox {
         tag: i32,
         message: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
-        let send = &mut self.sends[self.next];
         let mut backoff = Backoff::new();
-        while let Some(request) = &mut send.request {
-            if endpoint.with(|mpi| mpi.test_completion(request))? {
-                send.request = None;
-            } else {
-                endpoint.check(rank)?;
-                backoff.pause();
-            }
+        while !self.has_room(endpoint)? {
+            endpoint.check(rank)?;
+            backoff.pause();
         }
+        let send = &mut self.sends[self.next];
         let mut empty = std::mem::replace(&mut send.bytes, message);
         let (from, bytes) = (send.bytes.as_ptr(), send.bytes.len());
         // SAFETY: the bytes stay in place until the request is complete: see above, and `drop`.
         let request =
             endpoint.with(|mpi| unsafe { mpi.isend(from, bytes, rank, tag, endpoint.messages) })?;
         send.request = Some(request);
-        self.next = (self.next + 1) % IN_FLIGHT;
+        self.next = (self.next + 1) % self.sends.len();
         empty.clear();
         Ok(empty)
     }
 
-    /// Returns whether a message can be sent without waiting.
+    /// Makes the next place free for a message, if that needs no wait. Returns whether it is free.
     fn has_room(&mut self, endpoint: &Endpoint) -> Result<bool, EndReason> {
-        let send = &mut self.sends[self.next];
-        let Some(request) = &mut send.request else { return Ok(true) };
-        let is_sent = endpoint.with(|mpi| mpi.test_completion(request))?;
-        if is_sent {
-            send.request = None;
+        if let Some(send) = self.sends.get_mut(self.next) {
+            let Some(request) = &mut send.request else { return Ok(true) };
+            if endpoint.with(|mpi| mpi.test_completion(request))? {
+                send.request = None;
+                return Ok(true);
+            }
         }
-        Ok(is_sent)
+        if self.sends.len() == IN_FLIGHT {
+            return Ok(false);
+        }
+        self.next = self.sends.len();
+        self.sends.push(InFlight { request: None, bytes: Vec::new() });
+        Ok(true)
     }
 
     /// Returns whether MPI has sent all messages.
