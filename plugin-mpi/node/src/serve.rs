@@ -15,7 +15,7 @@ use longshore_mpi_backend::hello::{
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};
 use longshore_mpi_backend::roles;
-use longshore_mpi_backend::settings::Settings;
+use longshore_mpi_backend::settings::{IS_NODE, Settings};
 use parking_lot::{Condvar, Mutex};
 
 use crate::logger::LOGGER;
@@ -49,6 +49,8 @@ struct Plugins {
     _host: Option<Host>,
 }
 
+/// The backend whose devices are the program's alone.
+const BACKEND: &str = "mpi";
 /// The program's rank in the communicator of a node.
 const PROGRAM: i32 = 0;
 /// Time for the last messages.
@@ -121,12 +123,16 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
     let variable = |name: &str| std::env::var(name).ok();
     let programs = roles::programs(settings.programs, variable).unwrap_or(1);
     let crew = roles::crew(rank, size, programs).filter(|crew| crew.nodes.contains(&rank));
-    let crew = crew.ok_or_else(|| {
-        format!(
+    let crew = crew.ok_or_else(|| match size {
+        1 if roles::is_launched(variable) => launch::alone(mpi),
+        1 => "no program has started beside this node. A launcher of MPI starts both, as in \
+              `longshore mpirun --nodes 8 program` or `mpirun -n 1 program : -n 8 longshore-node`"
+            .to_owned(),
+        _ => format!(
             "rank {rank} of {size} serves no program. Start nodes after the program, as in \
              `mpirun -n 1 program : -n 8 longshore-node`; with several ranks of the program, set \
              LONGSHORE_MPI_PROGRAMS to their number"
-        )
+        ),
     })?;
     launch::communicators(mpi, &crew, ThreadLevel::Multiple, settings.connect_limit)
 }
@@ -134,7 +140,7 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
 impl Node {
     /// Finds the plugins and their devices. Blocks while drivers start.
     fn find_plugins(&self) {
-        let plugins = match Host::new() {
+        let plugins = match Host::builder().with_setting(BACKEND, IS_NODE, "1").build() {
             Ok(host) => Plugins {
                 absence: match host.devices().is_empty() {
                     true => host.why_no_device(),
@@ -249,7 +255,7 @@ impl Service for Node {
     fn lost(&self, rank: i32, why: &EndReason) {
         if rank == PROGRAM && *why != EndReason::Here {
             eprintln!("longshore-node: the program is lost ({why}); the node ends");
-            // Nobody waits for this process any more, and MPI may never finalize.
+            // No process waits for this one any more, and MPI may never finalize.
             std::process::exit(3);
         }
     }
