@@ -114,6 +114,10 @@ impl Cluster {
             return Err(Absence::NoNodes("MPI is finalized in this process".to_owned()));
         }
         let (level, owns_mpi) = launch::initialize(mpi).map_err(failed)?;
+        if let Some(file) = &settings.joined_file {
+            // The file only spares nodes a wait.
+            let _ = std::fs::File::create(file);
+        }
         if owns_mpi {
             OWNED.get_or_init(|| mpi);
             finalize_at_exit();

@@ -22,6 +22,8 @@ pub struct Settings {
     pub connect_limit: Duration,
     /// `LONGSHORE_MPI_SPIN`: time after a message for which a process polls without sleeping.
     pub spin: Duration,
+    /// `LONGSHORE_MPI_JOINED_FILE`: a file to create once MPI is initialized.
+    pub joined_file: Option<PathBuf>,
     /// Whether this process only tries the plugin, for the process that will use it.
     pub is_probe: bool,
 }
@@ -53,6 +55,7 @@ impl Settings {
         };
         Ok(Self {
             library: setting("library").map(PathBuf::from),
+            joined_file: setting("joined_file").map(PathBuf::from),
             is_probe: setting(IS_PROBE).is_some(),
             programs: number("programs", 1 << 20)?.map(|number| number as i32),
             spawn: number("spawn", 1 << 20)?.map(|number| number as usize),

@@ -105,7 +105,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn settings() -> Result<Settings, String> {
-    let setting = |name: &str| std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+    let setting = |name: &str| {
+        let value = std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+        value.filter(|value| !value.is_empty())
+    };
     Settings::read(setting).map_err(|error| error.message().to_owned())
 }
 

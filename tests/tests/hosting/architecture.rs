@@ -67,8 +67,10 @@ fn only_one_file_reads_the_environment() {
         .filter(|file| !is_of_tests(file) && product(file).contains("env::var"))
         .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
         .collect();
-    // The command reads the variables of its own log and the locale.
-    let command = ["locale", "logging"].map(|file| format!("command/src/{file}.rs"));
+    // The command reads the variables of its own log and the locale, and passes Longshore's on to the
+    // processes of a job.
+    let command =
+        ["locale", "logging", "mpirun/variables"].map(|file| format!("command/src/{file}.rs"));
     // The compilation of kernels reads `PATH` for compilers, the Vulkan backend for `spirv-val`.
     // Build scripts get Cargo's variables.
     // The OpenMP library reads LLVM's variables.
