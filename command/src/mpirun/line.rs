@@ -180,10 +180,10 @@ mod tests {
         };
         let open_mpi = line(Kind::OpenMpi, hosts);
         assert!(open_mpi.contains("-n 1 --host HERE:1 -x"), "{open_mpi}");
-        assert!(open_mpi.contains(": -n 4 --host n1:1,n2:3 -x"), "{open_mpi}");
+        assert!(open_mpi.contains(": -n 4 --host 'n1:1,n2:3' -x"), "{open_mpi}");
         assert!(!open_mpi.contains("--oversubscribe"), "{open_mpi}");
         let mpich = line(Kind::Mpich, hosts);
-        assert!(mpich.contains("mpirun -hosts HERE:1,n1:1,n2:3 -genv"), "{mpich}");
+        assert!(mpich.contains("mpirun -hosts 'HERE:1,n1:1,n2:3' -genv"), "{mpich}");
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
             job.is_spawning = true;
         });
         assert!(
-            spawning.ends_with("--host HERE:1,n1:2 -x LONGSHORE_MPI_PROGRAMS ./a 'b c'"),
+            spawning.ends_with("--host 'HERE:1,n1:2' -x LONGSHORE_MPI_PROGRAMS ./a 'b c'"),
             "{spawning}"
         );
         let spawning = line(Kind::Mpich, |job| job.is_spawning = true);
