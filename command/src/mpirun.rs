@@ -18,7 +18,7 @@ use crate::output;
 use clap::Args;
 use hosts::Host;
 use launcher::{Kind, Launcher};
-use line::{Job, Line};
+use line::{CommandLine, Job};
 use longshore_cc::path;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -56,7 +56,7 @@ pub(crate) struct Mpirun {
     /// File with the same hosts, one a line: "n02:2" or "n02 slots=2"
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// Have each process of the program start its own N nodes, by MPI_Comm_spawn
+    /// Let each process of the program start its own N nodes, by MPI_Comm_spawn
     #[arg(long)]
     spawn: bool,
     /// The launcher: "openmpi", "mpich" or a path [default: the first one on PATH]
@@ -90,12 +90,19 @@ impl Mpirun {
         let node = find_node(&variables)?;
         let job = self.job(node)?;
         self.set(&mut variables, common, &job, &launcher);
-        let line = Line::new(&launcher, &job, &variables);
+        let line = CommandLine::new(&launcher, &job, &variables);
         if self.dry_run {
             return output::print(&line.to_string());
         }
         launcher.check_library(variables.get("LONGSHORE_MPI_LIBRARY"))?;
         check_user(&launcher, &job, &variables)?;
+        for host in job.hosts.iter().filter(|host| !host.has_address()) {
+            log::warn!(
+                "the host '{}' has no address: unless ssh knows the name, the launcher fails, or \
+                 waits for ever",
+                host.name
+            );
+        }
         let (program, arguments) = line.words.split_first().expect("a launcher comes first");
         log::info!("{line}");
         let error = Command::new(program).args(arguments).envs(variables.changed()).exec();

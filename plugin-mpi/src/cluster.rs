@@ -109,6 +109,11 @@ impl Cluster {
 
     fn join(settings: &Settings) -> Result<Arc<Self>, Absence> {
         let mpi = Self::library(settings)?;
+        // Open MPI sets the launcher's variables in a process without one.
+        let is_launched = roles::is_launched(|name| std::env::var(name).ok());
+        if let Some(why) = launch::cut_off() {
+            return Err(Absence::NoNodes(why));
+        }
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         if mpi.is_finalized().map_err(failed)? {
             return Err(Absence::NoNodes("MPI is finalized in this process".to_owned()));
@@ -129,7 +134,7 @@ impl Cluster {
                 launch::spawn(mpi, settings, count).map_err(Absence::Failed)?
             }
             None => {
-                let crew = Self::crew(mpi, settings)?;
+                let crew = Self::crew(mpi, settings, is_launched)?;
                 let limit = settings.connect_limit;
                 let comms = launch::communicators(mpi, &crew, level, limit);
                 (comms.map_err(Absence::Failed)?, crew)
@@ -139,7 +144,7 @@ impl Cluster {
     }
 
     /// Returns the nodes that the launcher has started for this process.
-    fn crew(mpi: &Mpi, settings: &Settings) -> Result<Crew, Absence> {
+    fn crew(mpi: &Mpi, settings: &Settings, is_launched: bool) -> Result<Crew, Absence> {
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         let rank = mpi.rank(mpi.world()).map_err(failed)?;
         let size = mpi.size(mpi.world()).map_err(failed)?;
@@ -148,14 +153,13 @@ impl Cluster {
         IS_ALONE.store(programs == 1, Ordering::Relaxed);
         let crew = roles::crew(rank, size, programs).filter(|crew| crew.program == rank);
         crew.ok_or_else(|| {
-            let is_launched = roles::is_launched(variable);
             Absence::NoNodes(match size {
                 1 if is_launched => launch::alone(mpi),
                 1 => no_nodes(variable),
                 _ => format!(
-                    "rank {rank} of {size} has no nodes: the first {programs} ranks are programs, \
-                     and share the rest as nodes (LONGSHORE_MPI_PROGRAMS sets the number of \
-                     programs)",
+                    "rank {rank} of {size} has no nodes: the first ranks, {programs} in number, \
+                     are programs, and share the rest as nodes (LONGSHORE_MPI_PROGRAMS sets the \
+                     number of programs)",
                 ),
             })
         })

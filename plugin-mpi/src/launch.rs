@@ -49,14 +49,28 @@ fn preferred() -> Option<Implementation> {
     }
 }
 
+/// Returns the reason why this process cannot reach its launcher, if it has lost the connection
+/// that the launcher gave it, as in the process of an isolated plugin.
+pub fn cut_off() -> Option<String> {
+    let descriptor: i32 = std::env::var("PMI_FD").ok()?.parse().ok()?;
+    // SAFETY: the call only queries a descriptor.
+    let is_open = unsafe { libc::fcntl(descriptor, libc::F_GETFD) } != -1;
+    (!is_open).then(|| {
+        "this process has not inherited the launcher's connection (PMI_FD): leave the backend out of \
+         LONGSHORE_ISOLATE, and have the process that the launcher starts keep its descriptors"
+            .to_owned()
+    })
+}
+
 /// Explains a process that is alone in MPI's view, although a launcher has started it.
 pub fn alone(mpi: &Mpi) -> String {
+    let version = mpi.version();
+    let version = version.split(',').next().unwrap_or_default().replace('\t', " ");
     format!(
-        "MPI in '{}' ({}) sees this process alone: the launcher is of another MPI, or has started \
+        "MPI in '{}' ({version}) sees this process alone: the launcher is of another MPI, or has started \
          only this process. Use the launcher of this library, or set LONGSHORE_MPI_LIBRARY to the \
          launcher's",
-        mpi.path().display(),
-        mpi.version()
+        mpi.path().display()
     )
 }
 

@@ -2,6 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use std::ffi::CStr;
+use std::net::ToSocketAddrs;
 use std::path::Path;
 
 /// A host, and its number of nodes if one is given.
@@ -47,6 +48,11 @@ impl Host {
             Some(count) => Host::new(first, Some(count)).map(Some),
             None => Host::parse(first).map(Some),
         }
+    }
+
+    /// Returns whether the name has an address. A name of ssh's configuration alone has none.
+    pub(super) fn has_address(&self) -> bool {
+        (self.name.as_str(), 22).to_socket_addrs().is_ok()
     }
 
     /// Returns whether this is the machine of this process, by its name.

@@ -42,7 +42,7 @@ impl Kind {
     }
 
     /// Returns the family by the launcher's description of its version.
-    fn of_version(text: &str) -> Option<Kind> {
+    fn from_version(text: &str) -> Option<Kind> {
         let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
         if has(&["Open MPI", "OpenRTE", "PRRTE"]) {
             return Some(Kind::OpenMpi);
@@ -51,7 +51,7 @@ impl Kind {
     }
 
     /// Returns the family by the name of a library's file.
-    fn of_library(library: &Path) -> Option<Kind> {
+    fn from_library(library: &Path) -> Option<Kind> {
         let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
         let name = real.file_name()?.to_str()?;
         if name.starts_with("libmpich") || name.starts_with("libmpi.so.12") {
@@ -73,7 +73,7 @@ impl Kind {
 /// # Errors
 /// No launcher, or an unknown one; a launcher of another MPI than the library's.
 pub(super) fn find(given: Option<&Path>, library: Option<&Path>) -> Result<Launcher, Failure> {
-    let of_library = library.and_then(Kind::of_library);
+    let of_library = library.and_then(Kind::from_library);
     let wanted = match given.and_then(Path::to_str) {
         Some("openmpi") => Some(Kind::OpenMpi),
         Some("mpich") => Some(Kind::Mpich),
@@ -149,7 +149,7 @@ fn kind(launcher: &Path) -> Option<Kind> {
     let mut command = Command::new(launcher);
     let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
-    Kind::of_version(&String::from_utf8_lossy(&text))
+    Kind::from_version(&String::from_utf8_lossy(&text))
 }
 
 impl Launcher {
@@ -215,7 +215,7 @@ mod tests {
             ("Intel(R) MPI Library for Linux* OS, Version 2021.13", Some(Kind::Mpich)),
             ("slurm 23.02.4", None),
         ] {
-            assert_eq!(Kind::of_version(text), kind, "{text}");
+            assert_eq!(Kind::from_version(text), kind, "{text}");
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
             ("/x/libmpich.so.12.2.0", Some(Kind::Mpich)),
             ("libmpi_abi.so.1", None),
         ] {
-            assert_eq!(Kind::of_library(Path::new(name)), kind, "{name}");
+            assert_eq!(Kind::from_library(Path::new(name)), kind, "{name}");
         }
     }
 }

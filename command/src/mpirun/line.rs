@@ -22,25 +22,25 @@ pub(super) struct Job {
 }
 
 /// The words of a command line, and the variables that it needs.
-pub(super) struct Line {
+pub(super) struct CommandLine {
     pub(super) words: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
 }
 
-impl Line {
-    pub(super) fn new(launcher: &Launcher, job: &Job, variables: &Variables) -> Line {
+impl CommandLine {
+    pub(super) fn new(launcher: &Launcher, job: &Job, variables: &Variables) -> CommandLine {
         let mut words = vec![launcher.path.clone().into_os_string()];
         match launcher.kind {
             Kind::OpenMpi => open_mpi(&mut words, job, variables),
             Kind::Mpich => mpich(&mut words, job, variables),
         }
         let variables = variables.changed().map(|(name, value)| (name.into(), value.into()));
-        Line { words, variables: variables.collect() }
+        CommandLine { words, variables: variables.collect() }
     }
 }
 
-/// A node that is killed is no reason for Open MPI to end the job, as the process that it has
-/// started goes on. With `--enable-recovery` it would return 0 for every program.
+/// Adds the words for Open MPI. A killed node is no reason for it to end the job, as the watching
+/// process goes on. With `--enable-recovery` it would return 0 for every program.
 fn open_mpi(words: &mut Vec<OsString>, job: &Job, variables: &Variables) {
     let passed = variables.passed_on();
     let pass = |words: &mut Vec<OsString>| {
@@ -80,6 +80,7 @@ fn open_mpi(words: &mut Vec<OsString>, job: &Job, variables: &Variables) {
     words.extend(job.program.iter().cloned());
 }
 
+/// Adds the words for MPICH.
 fn mpich(words: &mut Vec<OsString>, job: &Job, variables: &Variables) {
     if !job.hosts.is_empty() {
         let here = Host { name: own_name(), count: Some(job.programs) };
@@ -98,7 +99,7 @@ fn mpich(words: &mut Vec<OsString>, job: &Job, variables: &Variables) {
     }
 }
 
-/// Returns whether Open MPI must be told to start more processes than there are cores.
+/// Returns whether Open MPI needs consent to start more processes than there are cores.
 fn is_oversubscribed(job: &Job, variables: &Variables) -> bool {
     let is_listed_twice = job.hosts.iter().any(Host::is_here);
     let processes = (job.programs + job.nodes) as usize;
@@ -113,7 +114,7 @@ fn listed(hosts: &[&Host]) -> String {
     hosts.collect::<Vec<_>>().join(",")
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CommandLine {
     /// Writes the line for a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |word: &OsStr| {
@@ -147,7 +148,7 @@ mod tests {
         let mut variables = Variables::default();
         variables.set("LONGSHORE_MPI_PROGRAMS", "1");
         let launcher = Launcher { path: "mpirun".into(), kind };
-        Line::new(&launcher, &job, &variables).to_string().replace(&own_name(), "HERE")
+        CommandLine::new(&launcher, &job, &variables).to_string().replace(&own_name(), "HERE")
     }
 
     #[test]

@@ -22,7 +22,7 @@ const PASSED_ON: [c_int; 6] =
 
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Runs a program of a job with nodes, and ends the nodes if the program does not use them.
+/// Run a program of a job with nodes, and end the nodes if the program does not use them
 #[derive(Args)]
 pub(crate) struct Program {
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -72,8 +72,10 @@ impl Program {
 /// Joins the nodes and ends them.
 fn end_nodes(common: &CommonOptions, program: &str) {
     log::warn!("'{program}' has ended without using its nodes, which end now");
-    let environment =
-        Environment::from_process().with("LONGSHORE_BACKEND", "mpi").with("LONGSHORE_DEVICES", "");
+    let mut environment = Environment::from_process().with("LONGSHORE_BACKEND", "mpi");
+    for name in ["LONGSHORE_DEVICES", "LONGSHORE_ISOLATE", "LONGSHORE_PROBE"] {
+        environment.set(name, "");
+    }
     let host = Host::builder().with_environment(environment);
     let host = common.plugin.iter().fold(host, |host, plugin| host.with_plugin(plugin)).build();
     if let Err(error) = host {

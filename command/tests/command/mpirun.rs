@@ -39,7 +39,7 @@ fn under_each(arguments: &[&str], check: impl Fn(&str, &Outcome)) {
     }
 }
 
-/// Makes a launcher that only tells its version.
+/// Makes a launcher that only prints its version.
 fn stand_in(folder: &Path, name: &str, version: &str) {
     let file = folder.join(name);
     write(&file, format!("#!/bin/sh\necho '{version}'\n")).unwrap();

@@ -67,6 +67,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let _ = log::set_logger(&LOGGER);
     log::set_max_level(log::LevelFilter::Error);
     let settings = settings()?;
+    // Open MPI sets the launcher's variables in a process without one.
+    let is_launched = roles::is_launched(|name| std::env::var(name).ok());
     let mpi = launch::library(&settings)?;
     let text = |error: longshore_mpi::MpiError| error.to_string();
     let (level, _) = launch::initialize(mpi).map_err(text)?;
@@ -77,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             mpi.path().display()
         ));
     }
-    let comms = join(mpi, options, &settings)?;
+    let comms = join(mpi, options, &settings, is_launched)?;
     let node = Arc::new(Node {
         mpi,
         plugins: OnceLock::new(),
@@ -113,7 +115,12 @@ fn settings() -> Result<Settings, String> {
 }
 
 /// Joins the program and its other nodes.
-fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Comms, String> {
+fn join(
+    mpi: &'static Mpi,
+    options: &Options,
+    settings: &Settings,
+    is_launched: bool,
+) -> Result<Comms, String> {
     let text = |error: longshore_mpi::MpiError| error.to_string();
     if options.is_spawned {
         let parent = mpi.parent().map_err(text)?;
@@ -127,7 +134,7 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
     let programs = roles::programs(settings.programs, variable).unwrap_or(1);
     let crew = roles::crew(rank, size, programs).filter(|crew| crew.nodes.contains(&rank));
     let crew = crew.ok_or_else(|| match size {
-        1 if roles::is_launched(variable) => launch::alone(mpi),
+        1 if is_launched => launch::alone(mpi),
         1 => "no program has started beside this node. A launcher of MPI starts both, as in \
               `longshore mpirun --nodes 8 program` or `mpirun -n 1 program : -n 8 longshore-node`"
             .to_owned(),
