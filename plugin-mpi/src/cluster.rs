@@ -3,6 +3,8 @@
 mod collective;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -29,8 +31,6 @@ pub(crate) struct Cluster {
     endpoint: Arc<Endpoint>,
     program: Arc<Program>,
     nodes: Vec<Arc<Node>>,
-    /// Whether this backend has initialized MPI, and so finalizes it.
-    owns_mpi: bool,
     comms: Comms,
     sets: Sets,
     /// Held during a collective operation: all processes perform the operations in one order.
@@ -67,6 +67,10 @@ struct Program {
 /// Number of hosts that one process may have at a time.
 const MOST_SESSIONS: u16 = u16::MAX / MOST_PLUGINS - 1;
 
+/// The MPI library that this backend has initialized, and so finalizes.
+static OWNED: OnceLock<&Mpi> = OnceLock::new();
+/// Whether this process is the only one of the program.
+static IS_ALONE: AtomicBool = AtomicBool::new(false);
 static CLUSTER: Mutex<Option<Arc<Cluster>>> = Mutex::new(None);
 /// The failure of an attempt, after which the state of MPI is unknown.
 static FAILURE: Mutex<Option<String>> = Mutex::new(None);
@@ -96,47 +100,76 @@ impl Cluster {
         }
     }
 
-    fn join(settings: &Settings) -> Result<Arc<Self>, Absence> {
+    /// Returns whether this process can expect nodes, without joining them.
+    pub(crate) fn expected(settings: &Settings) -> Result<(), Absence> {
+        Self::library(settings).map(drop)
+    }
+
+    /// Returns the MPI library of a process that can expect nodes.
+    fn library(settings: &Settings) -> Result<&'static Mpi, Absence> {
         let variable = |name: &str| std::env::var(name).ok();
         let is_asked = settings.programs.is_some() || settings.spawn.is_some();
         if !is_asked && !roles::launcher_has_nodes() {
             return Err(Absence::NoNodes(no_nodes(variable)));
         }
-        let mpi = launch::library(settings).map_err(Absence::NoLibrary)?;
+        launch::library(settings).map_err(Absence::NoLibrary)
+    }
+
+    fn join(settings: &Settings) -> Result<Arc<Self>, Absence> {
+        let mpi = Self::library(settings)?;
+        // Open MPI sets the launcher's variables in a process without one.
+        let is_launched = roles::is_launched(|name| std::env::var(name).ok());
+        if let Some(why) = launch::cut_off() {
+            return Err(Absence::NoNodes(why));
+        }
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         if mpi.is_finalized().map_err(failed)? {
             return Err(Absence::NoNodes("MPI is finalized in this process".to_owned()));
         }
         let (level, owns_mpi) = launch::initialize(mpi).map_err(failed)?;
+        if let Some(file) = &settings.joined_file {
+            // The file only spares nodes a wait.
+            let _ = std::fs::File::create(file);
+        }
         if owns_mpi {
+            OWNED.get_or_init(|| mpi);
             finalize_at_exit();
         }
         let (comms, crew) = match settings.spawn {
-            Some(count) => launch::spawn(mpi, settings, count).map_err(Absence::Failed)?,
+            Some(count) => {
+                let programs = mpi.size(mpi.world()).map_err(failed)?;
+                IS_ALONE.store(programs == 1, Ordering::Relaxed);
+                launch::spawn(mpi, settings, count).map_err(Absence::Failed)?
+            }
             None => {
-                let crew = Self::crew(mpi, settings)?;
+                let crew = Self::crew(mpi, settings, is_launched)?;
                 let limit = settings.connect_limit;
                 let comms = launch::communicators(mpi, &crew, level, limit);
                 (comms.map_err(Absence::Failed)?, crew)
             }
         };
-        Self::open(mpi, comms, &crew, level, owns_mpi, settings).map_err(Absence::Failed)
+        Self::open(mpi, comms, &crew, level, settings).map_err(Absence::Failed)
     }
 
     /// Returns the nodes that the launcher has started for this process.
-    fn crew(mpi: &Mpi, settings: &Settings) -> Result<Crew, Absence> {
+    fn crew(mpi: &Mpi, settings: &Settings, is_launched: bool) -> Result<Crew, Absence> {
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         let rank = mpi.rank(mpi.world()).map_err(failed)?;
         let size = mpi.size(mpi.world()).map_err(failed)?;
         let variable = |name: &str| std::env::var(name).ok();
         let programs = roles::programs(settings.programs, variable).unwrap_or(1);
+        IS_ALONE.store(programs == 1, Ordering::Relaxed);
         let crew = roles::crew(rank, size, programs).filter(|crew| crew.program == rank);
         crew.ok_or_else(|| {
-            Absence::NoNodes(format!(
-                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, and each has \
-                 an equal share of the other ranks as its nodes",
-                programs - 1
-            ))
+            Absence::NoNodes(match size {
+                1 if is_launched => launch::alone(mpi),
+                1 => no_nodes(variable),
+                _ => format!(
+                    "rank {rank} of {size} has no nodes: the first ranks, {programs} in number, \
+                     are programs, and share the rest as nodes (LONGSHORE_MPI_PROGRAMS sets the \
+                     number of programs)",
+                ),
+            })
         })
     }
 
@@ -145,7 +178,6 @@ impl Cluster {
         comms: Comms,
         crew: &Crew,
         level: ThreadLevel,
-        owns_mpi: bool,
         settings: &Settings,
     ) -> Result<Arc<Self>, String> {
         let program = Arc::new(Program {
@@ -197,7 +229,6 @@ impl Cluster {
             endpoint,
             program: Arc::clone(&program),
             nodes,
-            owns_mpi,
             comms,
             sets: Sets::default(),
             collecting: Mutex::default(),
@@ -238,7 +269,7 @@ impl Cluster {
         self.mpi.version()
     }
 
-    /// Takes a number for the messages of a host of this process.
+    /// Takes a number for a host of this process, to distinguish its messages.
     pub(crate) fn take_session(&self) -> Option<u16> {
         self.sessions.lock().pop_first()
     }
@@ -411,18 +442,31 @@ fn shut_down() {
 }
 
 fn finalize_at_exit() {
-    extern "C" fn finalize() {
-        let cluster = CLUSTER.lock().clone();
-        let Some(cluster) = cluster.filter(|cluster| cluster.owns_mpi) else { return };
-        if !crate::endpoint::is_here() || !matches!(cluster.mpi.is_finalized(), Ok(false)) {
+    unsafe extern "C" {
+        fn on_exit(
+            function: extern "C" fn(status: c_int, argument: *mut c_void),
+            argument: *mut c_void,
+        ) -> c_int;
+    }
+    extern "C" fn finalize(status: c_int, _: *mut c_void) {
+        let Some(mpi) = OWNED.get().filter(|_| crate::endpoint::is_here()) else { return };
+        if !matches!(mpi.is_finalized(), Ok(false)) {
             return;
         }
-        drop(CLUSTER.lock().take());
-        // A lost process would never finalize MPI, and this one would wait for it.
-        if cluster.end() {
-            let _ = cluster.mpi.finalize();
+        let cluster = CLUSTER.lock().take();
+        let is_whole = match cluster {
+            Some(cluster) => cluster.end(),
+            None => FAILURE.lock().is_none(),
+        };
+        if is_whole {
+            let _ = mpi.finalize();
+        } else if IS_ALONE.load(Ordering::Relaxed) {
+            // A lost process never finalizes MPI. Its launcher would wait for it.
+            // SAFETY: all streams of the C library are written.
+            unsafe { libc::fflush(std::ptr::null_mut()) };
+            mpi.abort(mpi.world(), status);
         }
     }
     // SAFETY: the function may run at the end of the process: this library is never unloaded.
-    unsafe { libc::atexit(finalize) };
+    unsafe { on_exit(finalize, std::ptr::null_mut()) };
 }

@@ -53,6 +53,9 @@ impl Plugin for MpiBackend {
         .with_driver("libmpi.so");
 
     fn connect(services: Services) -> Result<Connected<MpiPlatform>> {
+        if services.setting(settings::IS_NODE).is_some() {
+            return Ok(Connected::NoDevice("this process is a node".to_owned()));
+        }
         let settings = settings::Settings::read(|name| services.setting(name))?;
         MpiPlatform::connect(&settings)
     }

@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 47] = [
+const PACKAGES: [Package; 49] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -164,6 +164,16 @@ const PACKAGES: [Package; 47] = [
         name: "mesa-vulkan-drivers",
         probe: ("sh", &["-c", "test -f /usr/share/vulkan/icd.d/lvp_icd.*"]),
         skipped: "Vulkan on lavapipe",
+    },
+    Package {
+        name: "openmpi-bin",
+        probe: ("mpirun.openmpi", VERSION),
+        skipped: "devices of other processes by Open MPI",
+    },
+    Package {
+        name: "mpich",
+        probe: ("mpirun.mpich", VERSION),
+        skipped: "devices of other processes by MPICH",
     },
     Package {
         name: "libamdhip64-5",

@@ -5,9 +5,8 @@
 //! mpirun -n 1 program : -n 8 longshore-node
 //! ```
 //!
-//! The process that the launcher starts only watches. Its child does the work, so that the end of
-//! the child, whatever the cause, is no end of a process for the launcher. The launcher would end
-//! all processes.
+//! The process that the launcher starts only watches. Its child does the work. So the launcher does
+//! not see the child's end, whatever the cause, and does not end the other processes.
 
 mod collective;
 mod logger;

@@ -18,7 +18,7 @@ use longshore_mpi_backend::hello::{
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};
 use longshore_mpi_backend::roles;
-use longshore_mpi_backend::settings::Settings;
+use longshore_mpi_backend::settings::{IS_NODE, Settings};
 use parking_lot::{Condvar, Mutex};
 
 use crate::collective::Work;
@@ -58,6 +58,8 @@ struct Plugins {
     _host: Option<Host>,
 }
 
+/// The backend whose devices are the program's alone.
+const BACKEND: &str = "mpi";
 /// The program's rank in the communicator of a node.
 const PROGRAM: i32 = 0;
 /// Time for the last messages.
@@ -74,6 +76,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let _ = log::set_logger(&LOGGER);
     log::set_max_level(log::LevelFilter::Error);
     let settings = settings()?;
+    // Open MPI sets the launcher's variables in a process without one.
+    let is_launched = roles::is_launched(|name| std::env::var(name).ok());
     let mpi = launch::library(&settings)?;
     let text = |error: longshore_mpi::MpiError| error.to_string();
     let (level, _) = launch::initialize(mpi).map_err(text)?;
@@ -84,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             mpi.path().display()
         ));
     }
-    let comms = join(mpi, options, &settings)?;
+    let comms = join(mpi, options, &settings, is_launched)?;
     let node = Arc::new(Node {
         mpi,
         plugins: OnceLock::new(),
@@ -115,12 +119,20 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn settings() -> Result<Settings, String> {
-    let setting = |name: &str| std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+    let setting = |name: &str| {
+        let value = std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+        value.filter(|value| !value.is_empty())
+    };
     Settings::read(setting).map_err(|error| error.message().to_owned())
 }
 
 /// Joins the program and its other nodes.
-fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Comms, String> {
+fn join(
+    mpi: &'static Mpi,
+    options: &Options,
+    settings: &Settings,
+    is_launched: bool,
+) -> Result<Comms, String> {
     let text = |error: longshore_mpi::MpiError| error.to_string();
     if options.is_spawned {
         let parent = mpi.parent().map_err(text)?;
@@ -133,12 +145,16 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
     let variable = |name: &str| std::env::var(name).ok();
     let programs = roles::programs(settings.programs, variable).unwrap_or(1);
     let crew = roles::crew(rank, size, programs).filter(|crew| crew.nodes.contains(&rank));
-    let crew = crew.ok_or_else(|| {
-        format!(
+    let crew = crew.ok_or_else(|| match size {
+        1 if is_launched => launch::alone(mpi),
+        1 => "no program has started beside this node. A launcher of MPI starts both, as in \
+              `longshore mpirun --nodes 8 program` or `mpirun -n 1 program : -n 8 longshore-node`"
+            .to_owned(),
+        _ => format!(
             "rank {rank} of {size} serves no program. Start nodes after the program, as in \
              `mpirun -n 1 program : -n 8 longshore-node`; with several ranks of the program, set \
              LONGSHORE_MPI_PROGRAMS to their number"
-        )
+        ),
     })?;
     launch::communicators(mpi, &crew, ThreadLevel::Multiple, settings.connect_limit)
 }
@@ -146,7 +162,7 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
 impl Node {
     /// Finds the plugins and their devices. Blocks while drivers start.
     fn find_plugins(&self) {
-        let plugins = match Host::new() {
+        let plugins = match Host::builder().with_setting(BACKEND, IS_NODE, "1").build() {
             Ok(host) => Plugins {
                 absence: match host.devices().is_empty() {
                     true => host.why_no_device(),
