@@ -7,6 +7,7 @@ use longshore_plugin_api::{
 };
 
 use super::Server;
+use super::functions::queue_function;
 use super::objects::{Device, Queue};
 use super::queues::{buffer, copy_in, copy_out};
 use super::transfer::{Other, Queued, Staging};
@@ -80,7 +81,7 @@ impl<B: Backend> Server<B> {
             device: exchange.other_device,
             address: exchange.other_address,
         };
-        let staging = match device.is_accessible {
+        let staging = match device.is_accessible || exchange.bytes == 0 {
             true => None,
             false => Some(Arc::new(Staging::for_messages(exchange.bytes.min(PIECE))?)),
         };
@@ -91,9 +92,13 @@ impl<B: Backend> Server<B> {
             address: exchange.address,
             bytes: exchange.bytes,
             to_device: exchange.to_device,
-            staging,
+            staging: staging.clone(),
         }
         .all()?;
+        if staging.is_some() {
+            // The last copy of the queue reads the staging memory until here.
+            queue_function::<B>(&queue.queue, move || drop(staging))?;
+        }
         if !exchange.wait {
             return Ok(());
         }
