@@ -10,7 +10,9 @@ use longshore_mpi::{Mpi, ThreadLevel};
 use parking_lot::{Mutex, RwLock};
 
 use crate::endpoint::{Endpoint, MpiChannel, Options, Service};
-use crate::hello::{self, Greeting, HELLO, Hello, LOG, LogRecord, MOST_PLUGINS, NODE, VERSION};
+use crate::hello::{
+    self, Greeting, HELLO, Hello, LOG, LOST, LogRecord, Loss, MOST_PLUGINS, NODE, VERSION,
+};
 use crate::images::distribute;
 use crate::launch::{self, Comms};
 use crate::platform::log_record;
@@ -164,6 +166,7 @@ impl Cluster {
                     let node = Node { rank, hello };
                     program.names.write().insert(rank, node.name());
                     endpoint.watch(rank);
+                    endpoint.watch_process(rank, node.hello.process, roles::NODE);
                     nodes.push(Arc::new(node));
                 }
                 Err(why) => log::error!("the node of rank {world_rank} is not used: {why}"),
@@ -193,6 +196,16 @@ impl Cluster {
     fn end(&self) -> bool {
         let ranks: Vec<i32> = self.nodes.iter().map(|node| node.rank).collect();
         self.endpoint.end(&ranks, ENDING)
+    }
+
+    /// Sends a message about the loss of a node to the others.
+    fn tell_nodes(&self, lost: i32, loss: &[u8]) {
+        for node in self.nodes.iter().filter(|node| node.rank != lost) {
+            if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
+                // A node that is lost too needs no message.
+                let _ = channel.post(LOST, loss);
+            }
+        }
     }
 
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
@@ -308,6 +321,14 @@ impl Service for Program {
             && !matches!(why, EndReason::Here)
         {
             log::error!("{name} is lost: {why}");
+        }
+        let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
+        // The other nodes may wait for data or events of this one. Messages to them may block.
+        let loss = hello::encode(&Loss { rank, why: why.to_string() });
+        let thread = std::thread::Builder::new().name("longshore-mpi-loss".to_owned());
+        let spawned = thread.spawn(move || cluster.tell_nodes(rank, &loss));
+        if let Err(error) = spawned {
+            log::error!("no thread can be started to tell the other nodes: {error}");
         }
     }
 

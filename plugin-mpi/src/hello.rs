@@ -11,6 +11,8 @@ pub const STORE: u32 = 2;
 pub const LOG: u32 = 3;
 /// The method of collective operations.
 pub const COLLECTIVE: u32 = 4;
+/// The method of messages about the loss of another node: a [`Loss`].
+pub const LOST: u32 = 5;
 /// The number of the plugin in calls about the node itself.
 pub const NODE: u16 = u16::MAX;
 
@@ -63,6 +65,15 @@ pub struct LogRecord {
     pub target: String,
     /// The text of the record.
     pub message: String,
+}
+
+/// The loss of a node, as the program tells the others.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Loss {
+    /// The rank of the lost node.
+    pub rank: i32,
+    /// The reason.
+    pub why: String,
 }
 
 /// A request to keep an image, and to send it on.

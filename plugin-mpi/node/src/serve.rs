@@ -10,7 +10,7 @@ use longshore_executor::rpc::EndReason;
 use longshore_mpi::{Mpi, ThreadLevel};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, Greeting, HELLO, Hello, HelloPlugin, NODE, STORE, Store, VERSION, plugin_of,
+    self, Greeting, HELLO, Hello, HelloPlugin, LOST, Loss, NODE, STORE, Store, VERSION, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};
@@ -211,6 +211,15 @@ impl Node {
         Ok(hello::encode(&ranks))
     }
 
+    /// Gives another node up that the program has lost.
+    fn lose_neighbour(&self, argument: &[u8]) {
+        match (hello::decode::<Loss>(argument), self.endpoint.get()) {
+            (Ok(Loss { rank, why }), Some(endpoint)) => endpoint.lose(rank, EndReason::Stream(why)),
+            (Err(error), _) => log::error!("a message about a loss: {error}"),
+            (_, None) => {}
+        }
+    }
+
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
@@ -240,7 +249,13 @@ impl Service for Node {
         }
     }
 
-    fn post(&self, from: Address, _: u32, argument: &[u8]) {
+    fn post(&self, from: Address, method: u32, argument: &[u8]) {
+        if from.plugin == u32::from(NODE) {
+            if method == LOST && from.rank == PROGRAM as u32 {
+                self.lose_neighbour(argument);
+            }
+            return;
+        }
         if let Some(plugin) = self.plugin(from.plugin as u16) {
             plugin.post(argument);
         }
