@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 47] = [
+const PACKAGES: [Package; 51] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -154,6 +154,26 @@ const PACKAGES: [Package; 47] = [
         name: "spirv-tools",
         probe: ("spirv-val", VERSION),
         skipped: "linked SPIR-V images; validation of modules before the driver loads them",
+    },
+    Package {
+        name: "openmpi-bin",
+        probe: ("mpirun.openmpi", VERSION),
+        skipped: "devices of other machines with Open MPI",
+    },
+    Package {
+        name: "libopenmpi-dev",
+        probe: ("mpicc.openmpi", VERSION),
+        skipped: "Open MPI's constants; programs that use Open MPI themselves",
+    },
+    Package {
+        name: "mpich",
+        probe: ("mpirun.mpich", VERSION),
+        skipped: "devices of other machines with MPICH",
+    },
+    Package {
+        name: "libmpich-dev",
+        probe: ("mpicc.mpich", VERSION),
+        skipped: "MPICH's constants; programs that use MPICH themselves",
     },
     Package {
         name: "libvulkan1",

@@ -86,7 +86,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 29] = [
+const DEPENDENCIES: [(&str, &[&str]); 33] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -116,6 +116,13 @@ const DEPENDENCIES: [(&str, &[&str]); 29] = [
     ),
     ("plugin-vulkan", &["longshore-plugin-api", "longshore-format-spirv"]),
     ("plugin-streams", &["longshore-plugin-api"]),
+    ("plugin-mpi", &["longshore-plugin-api", "longshore-executor", "longshore-mpi"]),
+    ("plugin-mpi/library", &["longshore-plugin-api", "longshore-plugin-mpi"]),
+    ("plugin-mpi/mpi", &[]),
+    (
+        "plugin-mpi/node",
+        &["longshore", "longshore-executor", "longshore-plugin-mpi", "longshore-mpi"],
+    ),
     ("formats/amdgpu", &[]),
     ("formats/nvidia", &[]),
     ("formats/spirv", &[]),
