@@ -195,11 +195,16 @@ impl Cluster {
     /// Ends the nodes and the endpoint. Returns whether MPI can be finalized.
     fn end(&self) -> bool {
         let ranks: Vec<i32> = self.nodes.iter().map(|node| node.rank).collect();
-        self.endpoint.end(&ranks, ENDING)
+        let can_finalize = self.endpoint.end(&ranks, ENDING);
+        if can_finalize {
+            // The nodes do the same: see `launch::meet`.
+            launch::meet(self.mpi, self.comms);
+        }
+        can_finalize
     }
 
     /// Sends a message about the loss of a node to the others.
-    fn tell_nodes(&self, lost: i32, loss: &[u8]) {
+    fn notify_nodes(&self, lost: i32, loss: &[u8]) {
         for node in self.nodes.iter().filter(|node| node.rank != lost) {
             if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
                 // A node that is lost too needs no message.
@@ -326,9 +331,9 @@ impl Service for Program {
         // The other nodes may wait for data or events of this one. Messages to them may block.
         let loss = hello::encode(&Loss { rank, why: why.to_string() });
         let thread = std::thread::Builder::new().name("longshore-mpi-loss".to_owned());
-        let spawned = thread.spawn(move || cluster.tell_nodes(rank, &loss));
+        let spawned = thread.spawn(move || cluster.notify_nodes(rank, &loss));
         if let Err(error) = spawned {
-            log::error!("no thread can be started to tell the other nodes: {error}");
+            log::error!("no thread can be started to notify the other nodes: {error}");
         }
     }
 

@@ -67,7 +67,7 @@ pub struct LogRecord {
     pub message: String,
 }
 
-/// The loss of a node, as the program tells the others.
+/// The loss of a node, in the program's message to the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loss {
     /// The rank of the lost node.

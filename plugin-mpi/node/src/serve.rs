@@ -53,6 +53,8 @@ struct Plugins {
 const PROGRAM: i32 = 0;
 /// Time for the last messages.
 const ENDING: Duration = Duration::from_secs(2);
+/// Time for the end of MPI.
+const FINALIZING: Duration = Duration::from_secs(5);
 
 /// Serves until the program ends.
 ///
@@ -96,10 +98,24 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let can_finalize = endpoint.end(&[], ENDING);
     drop(node);
     if can_finalize {
+        end_by(FINALIZING);
+        launch::meet(mpi, comms);
         mpi.finalize().map_err(text)?;
     }
     // Threads of drivers may still run.
     std::process::exit(0);
+}
+
+/// Ends this process after `limit`. MPICH over UCX's TCP may wait for ever in `MPI_Finalize`: the
+/// launcher then ends the other processes, which wait there too.
+fn end_by(limit: Duration) {
+    let thread = std::thread::Builder::new().name("longshore-end".to_owned());
+    let _ = thread.spawn(move || {
+        std::thread::sleep(limit);
+        eprintln!("longshore-node: MPI_Finalize has not returned within {limit:?}; the node ends");
+        // SAFETY: the call ends this process without functions that wait for MPI.
+        unsafe { libc::_exit(0) };
+    });
 }
 
 fn settings() -> Result<Settings, String> {

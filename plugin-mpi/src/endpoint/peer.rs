@@ -35,7 +35,7 @@ pub(super) struct Peer {
 /// A process of this machine.
 struct Seen {
     number: u32,
-    /// The time of its start, which tells it from a later process of the same number.
+    /// The time of its start: a later process of the same number has another.
     start: String,
 }
 

@@ -14,7 +14,6 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore_tests::mpi::{Implementation, Job};
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 /// The result of a trial.
 type TrialResult = Result<Completion, Failed>;
@@ -65,16 +64,4 @@ fn part(implementation: Implementation, name: &str) -> Job {
 fn run(job: &Job) -> TrialResult {
     job.run().check()?;
     Ok(Completion::Completed)
-}
-
-/// Returns whether the condition becomes true within some seconds.
-fn comes_true(condition: impl Fn() -> bool) -> bool {
-    let started = Instant::now();
-    while !condition() {
-        if started.elapsed() > Duration::from_secs(10) {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    true
 }
