@@ -140,6 +140,14 @@ pub fn duplicates(mpi: &Mpi, messages: Comm) -> Result<Comms, MpiError> {
     Ok(Comms { messages, data, collectives })
 }
 
+/// Waits for the program and all its nodes, before they finalize MPI. A library may still exchange
+/// messages with a process that waits in `MPI_Finalize` for the others, and then waits for ever.
+pub fn meet(mpi: &Mpi, comms: Comms) {
+    if let Err(error) = mpi.barrier(comms.collectives) {
+        log::debug!("the processes do not meet before the end of MPI: {error}");
+    }
+}
+
 /// Starts `count` nodes for this process alone, and returns the communicators with them.
 ///
 /// # Errors

@@ -52,6 +52,49 @@ pub fn is_launched(variable: impl Fn(&str) -> Option<String>) -> bool {
         .any(|name| variable(name).is_some())
 }
 
+/// The place of a process in the job of its launcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launched {
+    rank: i32,
+    size: i32,
+    programs: i32,
+}
+
+/// Variables with the rank and the number of processes, of each launcher.
+const PLACES: [[&str; 2]; 2] =
+    [["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"], ["PMI_RANK", "PMI_SIZE"]];
+
+impl Launched {
+    /// Reads the variables that launchers set for each process.
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name: &str| variable(name)?.trim().parse::<i32>().ok();
+        let [rank, size] = PLACES
+            .into_iter()
+            .map(|place| place.map(number))
+            .find(|place| place.iter().all(Option::is_some))?;
+        let set = number("LONGSHORE_MPI_PROGRAMS");
+        let programs = programs(set, &variable).unwrap_or(1);
+        Some(Self { rank: rank?, size: size?, programs })
+    }
+
+    /// Returns the process of the node's program, if the same process of the launcher has started
+    /// both.
+    pub fn program(&self) -> Option<u32> {
+        let wanted = crew(self.rank, self.size, self.programs)?.program.to_string();
+        children(parent(std::process::id())?).into_iter().find(|process| {
+            let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            let mut entries = environment.split(|byte| *byte == 0);
+            entries.any(|entry| {
+                let entry = String::from_utf8_lossy(entry);
+                let entry = entry.split_once('=');
+                entry.is_some_and(|(name, value)| {
+                    PLACES.iter().any(|[rank, _]| name == *rank) && value == wanted
+                })
+            })
+        })
+    }
+}
+
 /// Returns whether an ancestor of this process is a launcher whose command line has nodes.
 pub fn launcher_has_nodes() -> bool {
     let mut process = std::process::id();
@@ -79,6 +122,16 @@ fn has_nodes(command_line: &[u8]) -> bool {
     is_launcher && words.any(|word| Path::new(&*word).file_name().is_some_and(|name| name == NODE))
 }
 
+fn children(process: u32) -> Vec<u32> {
+    let threads =
+        std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| {
+        let list = std::fs::read_to_string(thread.path().join("children")).ok()?;
+        Some(list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<_>>())
+    });
+    lists.flatten().collect()
+}
+
 fn parent(process: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
@@ -103,6 +156,25 @@ mod tests {
         // One node for two programs: the first program has none.
         assert_eq!(crew(0, 3, 2), None);
         assert_eq!(crew(1, 3, 2), Some(Crew { program: 1, nodes: vec![2] }));
+    }
+
+    #[test]
+    fn launchers_say_where_a_process_is() {
+        let of = |variables: &'static [(&str, &str)]| {
+            Launched::from_environment(|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let mpich = of(&[("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("LONGSHORE_MPI_PROGRAMS", "2")]);
+        assert_eq!(mpich, Some(Launched { rank: 3, size: 4, programs: 2 }));
+        let open_mpi = of(&[
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "3"),
+            ("OMPI_APP_CTX_NUM_PROCS", "1 2"),
+        ]);
+        assert_eq!(open_mpi, Some(Launched { rank: 1, size: 3, programs: 1 }));
+        assert_eq!(of(&[("PMI_RANK", "3")]), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - [`kernels`] has kernels that tests check and benchmarks time.
 //! - [`cuda_kernels`] compiles and runs sources in CUDA and HIP.
 //! - [`items`] compiles and runs kernels of work-items, and [`random_kernels`] makes some.
+//! - [`mpi`] starts programs with nodes, under launchers of MPI.
 //! - [`suites`] are test programs with several environments.
 //!
 //! The conformance suite itself is `longshore-conformance`. The test program `conformance` runs it
@@ -22,6 +23,7 @@ pub mod effort;
 pub mod gpus;
 pub mod items;
 pub mod kernels;
+pub mod mpi;
 pub mod pages;
 pub mod programs;
 pub mod random_kernels;

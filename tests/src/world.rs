@@ -166,6 +166,17 @@ pub fn check_command() -> PathBuf {
     built("longshore-conformance", "longshore-check")
 }
 
+/// Returns the MPI plugin, after a build if the file is missing.
+pub fn mpi_plugin() -> PathBuf {
+    built("longshore-plugin-mpi-library", "liblongshore_plugin_mpi.so")
+}
+
+/// Returns the process that serves devices to programs on other machines, after a build if the file
+/// is missing.
+pub fn node() -> PathBuf {
+    built("longshore-node", "longshore-node")
+}
+
 /// Returns the library of the Python package, after a build if the file is missing.
 pub fn python_library() -> PathBuf {
     built("longshore-python", "liblongshore_python.so")

@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 49] = [
+const PACKAGES: [Package; 51] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -156,6 +156,26 @@ const PACKAGES: [Package; 49] = [
         skipped: "linked SPIR-V images; validation of modules before the driver loads them",
     },
     Package {
+        name: "openmpi-bin",
+        probe: ("mpirun.openmpi", VERSION),
+        skipped: "devices of other machines with Open MPI",
+    },
+    Package {
+        name: "libopenmpi-dev",
+        probe: ("mpicc.openmpi", VERSION),
+        skipped: "Open MPI's constants; programs that use Open MPI themselves",
+    },
+    Package {
+        name: "mpich",
+        probe: ("mpirun.mpich", VERSION),
+        skipped: "devices of other machines with MPICH",
+    },
+    Package {
+        name: "libmpich-dev",
+        probe: ("mpicc.mpich", VERSION),
+        skipped: "MPICH's constants; programs that use MPICH themselves",
+    },
+    Package {
         name: "libvulkan1",
         probe: ("sh", &["-c", "ldconfig -p | grep -q 'libvulkan[.]so[.]1'"]),
         skipped: "everything on Vulkan: the package is the loader of its drivers",
@@ -164,16 +184,6 @@ const PACKAGES: [Package; 49] = [
         name: "mesa-vulkan-drivers",
         probe: ("sh", &["-c", "test -f /usr/share/vulkan/icd.d/lvp_icd.*"]),
         skipped: "Vulkan on lavapipe",
-    },
-    Package {
-        name: "openmpi-bin",
-        probe: ("mpirun.openmpi", VERSION),
-        skipped: "devices of other processes by Open MPI",
-    },
-    Package {
-        name: "mpich",
-        probe: ("mpirun.mpich", VERSION),
-        skipped: "devices of other processes by MPICH",
     },
     Package {
         name: "libamdhip64-5",

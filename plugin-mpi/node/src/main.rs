@@ -57,7 +57,7 @@ fn main() -> ExitCode {
             Err(error) => return wrong(&error.to_string()),
         }
     }
-    if is_watched && let Some(code) = watcher::watch() {
+    if is_watched && let Some(code) = watcher::watch(options.is_spawned) {
         return code;
     }
     match serve::run(&options) {

@@ -12,7 +12,7 @@ use longshore_mpi::{Comm, Mpi, ThreadLevel};
 use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, Loss, NODE, STORE, Store,
     VERSION, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
@@ -64,6 +64,8 @@ const BACKEND: &str = "mpi";
 const PROGRAM: i32 = 0;
 /// Time for the last messages.
 const ENDING: Duration = Duration::from_secs(2);
+/// Time for the end of MPI.
+const FINALIZING: Duration = Duration::from_secs(5);
 
 /// Serves until the program ends.
 ///
@@ -112,10 +114,24 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let can_finalize = endpoint.end(&[], ENDING);
     drop(node);
     if can_finalize {
+        end_by(FINALIZING);
+        launch::meet(mpi, comms);
         mpi.finalize().map_err(text)?;
     }
     // Threads of drivers may still run.
     std::process::exit(0);
+}
+
+/// Ends this process after `limit`. MPICH over UCX's TCP may wait for ever in `MPI_Finalize`: the
+/// launcher then ends the other processes, which wait there too.
+fn end_by(limit: Duration) {
+    let thread = std::thread::Builder::new().name("longshore-end".to_owned());
+    let _ = thread.spawn(move || {
+        std::thread::sleep(limit);
+        eprintln!("longshore-node: MPI_Finalize has not returned within {limit:?}; the node ends");
+        // SAFETY: the call ends this process without functions that wait for MPI.
+        unsafe { libc::_exit(0) };
+    });
 }
 
 fn settings() -> Result<Settings, String> {
@@ -265,6 +281,15 @@ impl Node {
         performed.map(|()| Vec::new())
     }
 
+    /// Gives another node up that the program has lost.
+    fn lose_neighbour(&self, argument: &[u8]) {
+        match (hello::decode::<Loss>(argument), self.endpoint.get()) {
+            (Ok(Loss { rank, why }), Some(endpoint)) => endpoint.lose(rank, EndReason::Stream(why)),
+            (Err(error), _) => log::error!("a message about a loss: {error}"),
+            (_, None) => {}
+        }
+    }
+
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
@@ -309,11 +334,8 @@ impl Service for Node {
         if from.plugin == u32::from(NODE) {
             if let (ABANDON, Ok(number)) = (method, argument.try_into()) {
                 self.abandoned.lock().insert(u64::from_le_bytes(number));
-            } else if let (LOST, Ok(rank)) = (method, argument.try_into()) {
-                let why = EndReason::Stream("the program has given the node up".to_owned());
-                if let Some(endpoint) = self.endpoint.get() {
-                    endpoint.lose(i32::from_le_bytes(rank), why);
-                }
+            } else if method == LOST && from.rank == PROGRAM as u32 {
+                self.lose_neighbour(argument);
             }
             return;
         }

@@ -26,8 +26,40 @@ pub(super) struct Peer {
     has_spoken: AtomicBool,
     /// Whether the process sends signs of life.
     is_watched: AtomicBool,
+    /// The process, if this one can see it.
+    process: OnceLock<Seen>,
     /// The function to run at the end, for each channel.
     then: Mutex<HashMap<u16, Then>>,
+}
+
+/// A process of this machine.
+struct Seen {
+    number: u32,
+    /// The time of its start: a later process of the same number has another.
+    start: String,
+}
+
+impl Seen {
+    /// Returns the process, if it runs `executable`.
+    fn new(number: u32, executable: &str) -> Option<Self> {
+        let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+        let start = start_of(number)?;
+        (name.trim_end() == executable).then_some(Self { number, start })
+    }
+
+    fn has_ended(&self) -> bool {
+        start_of(self.number).is_none_or(|start| start != self.start)
+    }
+}
+
+/// Returns the time of a process's start; `None` for a process that has ended.
+fn start_of(process: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?;
+    // The 22nd field of the line, of which the state is the third.
+    fields.nth(18).filter(|_| !matches!(state, "Z" | "X")).map(str::to_owned)
 }
 
 impl Peer {
@@ -39,6 +71,7 @@ impl Peer {
             lost: OnceLock::new(),
             has_spoken: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
+            process: OnceLock::new(),
             then: Mutex::default(),
         }
     }
@@ -140,6 +173,15 @@ impl Endpoint {
         }
     }
 
+    /// Looks at the process itself from now on, whose end is noticed before its silence, if it is
+    /// one of this machine that runs `executable`.
+    pub fn watch_process(&self, rank: i32, number: u32, executable: &str) {
+        let Some(peer) = self.peers.get(rank as usize) else { return };
+        if let Some(seen) = Seen::new(number, executable) {
+            let _ = peer.process.set(seen);
+        }
+    }
+
     /// Starts the thread that sends signs of life, and gives silent processes up.
     pub(super) fn start_monitor(self: &Arc<Self>) -> std::io::Result<()> {
         let endpoint = Arc::downgrade(self);
@@ -168,6 +210,11 @@ impl Endpoint {
         life.spoke.resize(self.peers.len(), now);
         for (rank, peer) in self.peers.iter().enumerate() {
             if !peer.is_watched.load(Ordering::Relaxed) || peer.lost().is_some() {
+                continue;
+            }
+            if let Some(seen) = peer.process.get().filter(|seen| seen.has_ended()) {
+                let why = format!("its process {} has ended", seen.number);
+                self.lose(rank as i32, EndReason::Stream(why));
                 continue;
             }
             self.beat(rank as i32);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longshore_plugin_api::{Backend, Error, ErrorCode, Queue as _, Result};
 
 use super::Server;
+use super::functions::queue_function;
 use super::objects::{Device, Queue};
 use super::queues::{buffer, copy_in, copy_out};
 use super::transfer::{Other, Queued, Staging};
@@ -78,7 +79,7 @@ impl<B: Backend> Server<B> {
             device: exchange.other_device,
             address: exchange.other_address,
         };
-        let staging = match device.is_accessible {
+        let staging = match device.is_accessible || exchange.bytes == 0 {
             true => None,
             false => Some(Arc::new(Staging::for_transfers(&device, exchange.bytes)?)),
         };
@@ -89,9 +90,13 @@ impl<B: Backend> Server<B> {
             address: exchange.address,
             bytes: exchange.bytes,
             to_device: exchange.to_device,
-            staging,
+            staging: staging.clone(),
         }
         .all()?;
+        if staging.is_some() {
+            // The last copy of the queue reads the staging memory until here.
+            queue_function::<B>(&queue.queue, move || drop(staging))?;
+        }
         if !exchange.wait {
             return Ok(());
         }
