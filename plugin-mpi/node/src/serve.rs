@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use longshore::serving::ServedPlugin;
 use longshore::{Host, PluginDescription};
-use longshore_executor::plugin::{Address, BulkTransfer, Channel, Images};
+use longshore_executor::plugin::{Address, Bulk, BulkTransfer, Channel, Images, PIECE};
 use longshore_executor::rpc::EndReason;
 use longshore_mpi::{Comm, Mpi, ThreadLevel};
 use longshore_mpi_backend::collective::{Part, Sets};
@@ -242,7 +242,11 @@ impl Node {
         let bulk = channel.bulk().ok_or("the channel has no transfers")?;
         let mut content = Vec::new();
         let bytes = usize::try_from(store.bytes).map_err(|error| error.to_string())?;
-        content.try_reserve_exact(bytes).map_err(|error| error.to_string())?;
+        if let Err(error) = content.try_reserve_exact(bytes) {
+            // The sender's transfer ends only when it is received.
+            discard(bulk, &store)?;
+            return Err(error.to_string());
+        }
         content.resize(bytes, 0);
         // SAFETY: the buffer stays in place until the transfer is dropped.
         let received = unsafe { bulk.receive(store.number, content.as_mut_ptr(), bytes) };
@@ -303,6 +307,21 @@ fn is_aware(mpi: &Mpi, plugin: &PluginDescription) -> bool {
         ("libze_loader.", Mpi::query_ze_support),
     ];
     asks.iter().any(|(driver, ask)| plugin.driver.starts_with(driver) && ask(mpi) == Some(true))
+}
+
+/// Receives the data of an image for which there is no memory.
+fn discard(bulk: &dyn Bulk, store: &Store) -> Result<(), String> {
+    let mut space = vec![0; PIECE];
+    let mut left = store.bytes;
+    while left > 0 {
+        let bytes = left.min(PIECE as u64);
+        // SAFETY: the buffer stays in place until the transfer is dropped.
+        let received = unsafe { bulk.receive(store.number, space.as_mut_ptr(), bytes as usize) };
+        let received: Result<Box<dyn BulkTransfer + '_>, _> = received;
+        received.and_then(|mut received| received.wait()).map_err(|error| error.to_string())?;
+        left -= bytes;
+    }
+    Ok(())
 }
 
 fn host_name(mpi: &Mpi) -> String {
