@@ -19,6 +19,7 @@ mod link;
 mod locale;
 mod logging;
 mod manual;
+mod mpirun;
 mod new_plugin;
 mod options;
 mod output;
@@ -41,7 +42,10 @@ fn main() -> ExitCode {
     // The process that starts a probe prints the warnings itself.
     if !matches!(
         options.subcommand,
-        Subcommand::Probe(_) | Subcommand::AbiOpener(_) | Subcommand::Passes(_)
+        Subcommand::Probe(_)
+            | Subcommand::AbiOpener(_)
+            | Subcommand::Passes(_)
+            | Subcommand::Program(_)
     ) {
         Environment::from_process().warn_of_misspelt();
     }
@@ -62,10 +66,12 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Link(link) => return link.execute(),
         Subcommand::NewPlugin(new_plugin) => new_plugin.execute()?,
         Subcommand::Abi(abi) => return abi.execute(),
+        Subcommand::Mpirun(mpirun) => mpirun.execute(common)?,
         Subcommand::Check(check) => return Err(check.execute(common)),
         Subcommand::Completions(completions) => completions.execute(&Options::command())?,
         Subcommand::Manual(manual) => manual.execute(Options::command())?,
         Subcommand::AbiOpener(opener) => return Ok(opener.execute()),
+        Subcommand::Program(program) => return program.execute(common),
         Subcommand::Probe(probe) => return Ok(probe.execute()),
         Subcommand::Passes(passes) => return Ok(passes.execute()),
     }

@@ -9,6 +9,7 @@ use crate::devices::Devices;
 use crate::inspect::Inspect;
 use crate::link::Link;
 use crate::manual::Manual;
+use crate::mpirun::{Mpirun, Program};
 use crate::new_plugin::NewPlugin;
 use crate::passes::Passes;
 use crate::plugins::Plugins;
@@ -61,6 +62,7 @@ pub(crate) enum Subcommand {
     Inspect(Inspect),
     Cc(Box<Cc>),
     Link(Box<Link>),
+    Mpirun(Mpirun),
     Check(Check),
     NewPlugin(NewPlugin),
     Abi(Abi),
@@ -71,6 +73,8 @@ pub(crate) enum Subcommand {
     AbiOpener(Opener),
     #[command(name = "__probe", hide = true)]
     Probe(Probe),
+    #[command(name = "__program", hide = true)]
+    Program(Program),
     #[command(name = "__passes", hide = true)]
     Passes(Passes),
 }

@@ -7,6 +7,8 @@
 //! | `LONGSHORE_BACKEND` | the backends to use, see [`BackendSelection`] |
 //! | `LONGSHORE_DEVICES` | the devices to use, see [`DeviceSelection`] |
 //! | `LONGSHORE_PROBE` | not empty and not `0`: probe each plugin in a process of its own first |
+//! | `LONGSHORE_NODE_BACKEND` | in place of `LONGSHORE_BACKEND` in processes of `longshore-node` |
+//! | `LONGSHORE_NODE_DEVICES` | in place of `LONGSHORE_DEVICES` in processes of `longshore-node` |
 //! | `LONGSHORE_ISOLATE` | the backends whose plugins run in processes of their own, or `all` |
 //! | `LONGSHORE_ISOLATE_TIME_LIMIT` | seconds that a call to such a plugin may take |
 //! | `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` | seconds for opening and connecting such a plugin |

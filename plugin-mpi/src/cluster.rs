@@ -1,18 +1,24 @@
 //! The nodes of this process. All its hosts share them, until MPI is finalized.
 
+mod collective;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use longshore_executor::plugin::{Address, Attached, Channel, Digest, Handler, Images, Record};
-use longshore_executor::rpc::EndReason;
+use longshore_executor::plugin::{
+    Address, Attached, Channel, Collective, Digest, Handler, Images, Record,
+};
+use longshore_executor::rpc::{CallError, EndReason};
 use longshore_mpi::{Mpi, ThreadLevel};
+use longshore_plugin_api::Error;
 use parking_lot::{Mutex, RwLock};
 
+use crate::collective::Sets;
 use crate::endpoint::{Endpoint, MpiChannel, Options, Service};
-use crate::hello::{
-    self, Greeting, HELLO, Hello, LOG, LOST, LogRecord, Loss, MOST_PLUGINS, NODE, VERSION,
-};
+use crate::hello::{self, Greeting, HELLO, Hello, LOG, LogRecord, MOST_PLUGINS, NODE, VERSION};
 use crate::images::distribute;
 use crate::launch::{self, Comms};
 use crate::platform::log_record;
@@ -25,10 +31,10 @@ pub(crate) struct Cluster {
     endpoint: Arc<Endpoint>,
     program: Arc<Program>,
     nodes: Vec<Arc<Node>>,
-    /// Whether this backend has initialized MPI, and so finalizes it.
-    owns_mpi: bool,
-    #[allow(dead_code, reason = "used by collective operations")]
-    pub(crate) comms: Comms,
+    comms: Comms,
+    sets: Sets,
+    /// Held during a collective operation: all processes perform the operations in one order.
+    collecting: Mutex<()>,
     sessions: Mutex<BTreeSet<u16>>,
     kept: Mutex<HashMap<Digest, HashSet<i32>>>,
 }
@@ -61,6 +67,10 @@ struct Program {
 /// Number of hosts that one process may have at a time.
 const MOST_SESSIONS: u16 = u16::MAX / MOST_PLUGINS - 1;
 
+/// The MPI library that this backend has initialized, and so finalizes.
+static OWNED: OnceLock<&Mpi> = OnceLock::new();
+/// Whether this process is the only one of the program.
+static IS_ALONE: AtomicBool = AtomicBool::new(false);
 static CLUSTER: Mutex<Option<Arc<Cluster>>> = Mutex::new(None);
 /// The failure of an attempt, after which the state of MPI is unknown.
 static FAILURE: Mutex<Option<String>> = Mutex::new(None);
@@ -90,47 +100,76 @@ impl Cluster {
         }
     }
 
-    fn join(settings: &Settings) -> Result<Arc<Self>, Absence> {
+    /// Returns whether this process can expect nodes, without joining them.
+    pub(crate) fn expected(settings: &Settings) -> Result<(), Absence> {
+        Self::library(settings).map(drop)
+    }
+
+    /// Returns the MPI library of a process that can expect nodes.
+    fn library(settings: &Settings) -> Result<&'static Mpi, Absence> {
         let variable = |name: &str| std::env::var(name).ok();
         let is_asked = settings.programs.is_some() || settings.spawn.is_some();
         if !is_asked && !roles::launcher_has_nodes() {
             return Err(Absence::NoNodes(no_nodes(variable)));
         }
-        let mpi = launch::library(settings).map_err(Absence::NoLibrary)?;
+        launch::library(settings).map_err(Absence::NoLibrary)
+    }
+
+    fn join(settings: &Settings) -> Result<Arc<Self>, Absence> {
+        let mpi = Self::library(settings)?;
+        // Open MPI sets the launcher's variables in a process without one.
+        let is_launched = roles::is_launched(|name| std::env::var(name).ok());
+        if let Some(why) = launch::cut_off() {
+            return Err(Absence::NoNodes(why));
+        }
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         if mpi.is_finalized().map_err(failed)? {
             return Err(Absence::NoNodes("MPI is finalized in this process".to_owned()));
         }
         let (level, owns_mpi) = launch::initialize(mpi).map_err(failed)?;
+        if let Some(file) = &settings.joined_file {
+            // The file only spares nodes a wait.
+            let _ = std::fs::File::create(file);
+        }
         if owns_mpi {
+            OWNED.get_or_init(|| mpi);
             finalize_at_exit();
         }
         let (comms, crew) = match settings.spawn {
-            Some(count) => launch::spawn(mpi, settings, count).map_err(Absence::Failed)?,
+            Some(count) => {
+                let programs = mpi.size(mpi.world()).map_err(failed)?;
+                IS_ALONE.store(programs == 1, Ordering::Relaxed);
+                launch::spawn(mpi, settings, count).map_err(Absence::Failed)?
+            }
             None => {
-                let crew = Self::crew(mpi, settings)?;
+                let crew = Self::crew(mpi, settings, is_launched)?;
                 let limit = settings.connect_limit;
                 let comms = launch::communicators(mpi, &crew, level, limit);
                 (comms.map_err(Absence::Failed)?, crew)
             }
         };
-        Self::open(mpi, comms, &crew, level, owns_mpi, settings).map_err(Absence::Failed)
+        Self::open(mpi, comms, &crew, level, settings).map_err(Absence::Failed)
     }
 
     /// Returns the nodes that the launcher has started for this process.
-    fn crew(mpi: &Mpi, settings: &Settings) -> Result<Crew, Absence> {
+    fn crew(mpi: &Mpi, settings: &Settings, is_launched: bool) -> Result<Crew, Absence> {
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         let rank = mpi.rank(mpi.world()).map_err(failed)?;
         let size = mpi.size(mpi.world()).map_err(failed)?;
         let variable = |name: &str| std::env::var(name).ok();
         let programs = roles::programs(settings.programs, variable).unwrap_or(1);
+        IS_ALONE.store(programs == 1, Ordering::Relaxed);
         let crew = roles::crew(rank, size, programs).filter(|crew| crew.program == rank);
         crew.ok_or_else(|| {
-            Absence::NoNodes(format!(
-                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, the others \
-                 are nodes in equal shares",
-                programs - 1
-            ))
+            Absence::NoNodes(match size {
+                1 if is_launched => launch::alone(mpi),
+                1 => no_nodes(variable),
+                _ => format!(
+                    "rank {rank} of {size} has no nodes: the first ranks, {programs} in number, \
+                     are programs, and share the rest as nodes (LONGSHORE_MPI_PROGRAMS sets the \
+                     number of programs)",
+                ),
+            })
         })
     }
 
@@ -139,7 +178,6 @@ impl Cluster {
         comms: Comms,
         crew: &Crew,
         level: ThreadLevel,
-        owns_mpi: bool,
         settings: &Settings,
     ) -> Result<Arc<Self>, String> {
         let program = Arc::new(Program {
@@ -159,9 +197,18 @@ impl Cluster {
             has_pulse: endpoint.is_threaded(),
         };
         let mut nodes = Vec::new();
-        for (index, world_rank) in crew.nodes.iter().enumerate() {
-            let rank = index as i32 + 1;
-            match greet(&endpoint, rank, &greeting, settings.connect_limit) {
+        let greeting = hello::encode(&greeting);
+        let requests: Vec<_> =
+            (1..=crew.nodes.len() as i32).map(|rank| (rank, greeting.clone())).collect();
+        let limit = Some(settings.connect_limit);
+        let (mut meanwhile, mut on_failure) = (|| {}, || {});
+        let replies =
+            endpoint.call_all(NODE, HELLO, &requests, limit, &mut meanwhile, &mut on_failure);
+        for ((rank, _), (reply, world_rank)) in
+            requests.iter().zip(replies.into_iter().zip(&crew.nodes))
+        {
+            let rank = *rank;
+            match read_hello(reply) {
                 Ok(hello) => {
                     let node = Node { rank, hello };
                     program.names.write().insert(rank, node.name());
@@ -183,13 +230,30 @@ impl Cluster {
             endpoint,
             program: Arc::clone(&program),
             nodes,
-            owns_mpi,
             comms,
+            sets: Sets::default(),
+            collecting: Mutex::default(),
             sessions,
             kept,
         });
         let _ = program.cluster.set(Arc::downgrade(&cluster));
         Ok(cluster)
+    }
+
+    /// Reports a lost node to the other nodes, which may exchange data with it. Does not block.
+    fn report_lost(self: Arc<Self>, lost: i32) {
+        let report = move || {
+            for node in self.nodes.iter().filter(|node| node.rank != lost) {
+                if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
+                    // A node that is lost as well needs no report.
+                    let _ = channel.post(hello::LOST, &lost.to_le_bytes());
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("longshore-mpi-lost".to_owned());
+        if let Err(error) = thread.spawn(report) {
+            log::warn!("no thread can be started to report a lost node: {error}");
+        }
     }
 
     /// Ends the nodes and the endpoint. Returns whether MPI can be finalized.
@@ -203,16 +267,6 @@ impl Cluster {
         can_finalize
     }
 
-    /// Sends a message about the loss of a node to the others.
-    fn notify_nodes(&self, lost: i32, loss: &[u8]) {
-        for node in self.nodes.iter().filter(|node| node.rank != lost) {
-            if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
-                // A node that is lost too needs no message.
-                let _ = channel.post(LOST, loss);
-            }
-        }
-    }
-
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
@@ -221,7 +275,7 @@ impl Cluster {
         self.mpi.version()
     }
 
-    /// Takes a number for a host of this process, which tells its messages apart.
+    /// Takes a number for a host of this process, to distinguish its messages.
     pub(crate) fn take_session(&self) -> Option<u16> {
         self.sessions.lock().pop_first()
     }
@@ -327,19 +381,18 @@ impl Service for Program {
         {
             log::error!("{name} is lost: {why}");
         }
-        let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
-        // The other nodes may wait for data or events of this one. Messages to them may block.
-        let loss = hello::encode(&Loss { rank, why: why.to_string() });
-        let thread = std::thread::Builder::new().name("longshore-mpi-loss".to_owned());
-        let spawned = thread.spawn(move || cluster.notify_nodes(rank, &loss));
-        if let Err(error) = spawned {
-            log::error!("no thread can be started to notify the other nodes: {error}");
+        if let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) {
+            cluster.report_lost(rank);
         }
     }
 
     fn keep_image(&self, rank: i32, image: &[u8], is_gone: bool) -> Option<Result<Digest, String>> {
         let cluster = self.cluster.get()?.upgrade()?;
         Some(cluster.keep_image(rank, image, is_gone))
+    }
+
+    fn collective(&self, operation: &Collective<'_>) -> Option<Result<(), Error>> {
+        self.cluster.get()?.upgrade()?.collective(operation)
     }
 }
 
@@ -361,14 +414,7 @@ impl Program {
     }
 }
 
-fn greet(
-    endpoint: &Arc<Endpoint>,
-    rank: i32,
-    greeting: &Greeting,
-    limit: Duration,
-) -> Result<Hello, String> {
-    let channel = endpoint.channel(rank, NODE).ok_or("it is not in the communicator")?;
-    let reply = channel.call(Some(limit), HELLO, &hello::encode(greeting));
+fn read_hello(reply: Result<Vec<u8>, CallError>) -> Result<Hello, String> {
     let hello: Hello = hello::decode(&reply.map_err(|error| error.to_string())?)
         .map_err(|error| error.message().to_owned())?;
     match hello.version {
@@ -402,18 +448,31 @@ fn shut_down() {
 }
 
 fn finalize_at_exit() {
-    extern "C" fn finalize() {
-        let cluster = CLUSTER.lock().clone();
-        let Some(cluster) = cluster.filter(|cluster| cluster.owns_mpi) else { return };
-        if !crate::endpoint::is_here() || !matches!(cluster.mpi.is_finalized(), Ok(false)) {
+    unsafe extern "C" {
+        fn on_exit(
+            function: extern "C" fn(status: c_int, argument: *mut c_void),
+            argument: *mut c_void,
+        ) -> c_int;
+    }
+    extern "C" fn finalize(status: c_int, _: *mut c_void) {
+        let Some(mpi) = OWNED.get().filter(|_| crate::endpoint::is_here()) else { return };
+        if !matches!(mpi.is_finalized(), Ok(false)) {
             return;
         }
-        drop(CLUSTER.lock().take());
-        // A lost process would never finalize MPI, and this one would wait for it.
-        if cluster.end() {
-            let _ = cluster.mpi.finalize();
+        let cluster = CLUSTER.lock().take();
+        let is_whole = match cluster {
+            Some(cluster) => cluster.end(),
+            None => FAILURE.lock().is_none(),
+        };
+        if is_whole {
+            let _ = mpi.finalize();
+        } else if IS_ALONE.load(Ordering::Relaxed) {
+            // A lost process never finalizes MPI. Its launcher would wait for it.
+            // SAFETY: all streams of the C library are written.
+            unsafe { libc::fflush(std::ptr::null_mut()) };
+            mpi.abort(mpi.world(), status);
         }
     }
     // SAFETY: the function may run at the end of the process: this library is never unloaded.
-    unsafe { libc::atexit(finalize) };
+    unsafe { on_exit(finalize, std::ptr::null_mut()) };
 }

@@ -1,5 +1,8 @@
 //! The start of MPI and of the communicators of a program and its nodes.
 
+use std::ffi::{CStr, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -44,6 +47,31 @@ fn preferred() -> Option<Implementation> {
     } else {
         None
     }
+}
+
+/// Returns the reason why this process cannot reach its launcher, if it has lost the connection
+/// that the launcher gave it, as in the process of an isolated plugin.
+pub fn cut_off() -> Option<String> {
+    let descriptor: i32 = std::env::var("PMI_FD").ok()?.parse().ok()?;
+    // SAFETY: the call only queries a descriptor.
+    let is_open = unsafe { libc::fcntl(descriptor, libc::F_GETFD) } != -1;
+    (!is_open).then(|| {
+        "this process has not inherited the launcher's connection (PMI_FD): leave the backend out of \
+         LONGSHORE_ISOLATE, and have the process that the launcher starts keep its descriptors"
+            .to_owned()
+    })
+}
+
+/// Explains a process that is alone in MPI's view, although a launcher has started it.
+pub fn alone(mpi: &Mpi) -> String {
+    let version = mpi.version();
+    let version = version.split(',').next().unwrap_or_default().replace('\t', " ");
+    format!(
+        "MPI in '{}' ({version}) sees this process alone: the launcher is of another MPI, or has started \
+         only this process. Use the launcher of this library, or set LONGSHORE_MPI_LIBRARY to the \
+         launcher's",
+        mpi.path().display()
+    )
 }
 
 /// Initializes MPI, unless the program has. Returns the thread level, and whether this call has
@@ -126,12 +154,23 @@ pub fn meet(mpi: &Mpi, comms: Comms) {
 /// A failure of MPI or of the launcher, or a node that is not found.
 pub fn spawn(mpi: &Mpi, settings: &Settings, count: usize) -> Result<(Comms, Crew), String> {
     let node = settings.node.clone().or_else(node_path).ok_or_else(|| {
-        format!("'{}' is not found; set LONGSHORE_MPI_NODE to its path", crate::roles::NODE)
+        format!(
+            "'{}' is neither beside the plugin or the program nor in a folder of PATH; set \
+             LONGSHORE_MPI_NODE to its path",
+            crate::roles::NODE
+        )
     })?;
     let node = node.to_str().ok_or("the path of the nodes' executable is not UTF-8")?;
     let text = |error: MpiError| error.to_string();
-    let (between, codes) =
-        mpi.spawn(node, &[SPAWNED], count, None, 0, mpi.self_comm()).map_err(text)?;
+    // A failure on the process's own communicator would end the program.
+    let own = mpi.dup(mpi.self_comm()).map_err(text)?;
+    mpi.return_errors(own).map_err(text)?;
+    let (between, codes) = mpi.spawn(node, &[SPAWNED], count, None, 0, own).map_err(|error| {
+        format!(
+            "{error}: the launcher has no room for {count} more processes, or this MPI starts none; \
+             start the nodes with the program, as in `longshore mpirun --nodes {count} program`"
+        )
+    })?;
     if let Some(code) = codes.iter().find(|code| **code != 0) {
         return Err(format!("MPI_Comm_spawn of '{node}': error {code}"));
     }
@@ -144,8 +183,36 @@ pub fn spawn(mpi: &Mpi, settings: &Settings, count: usize) -> Result<(Comms, Cre
 /// The argument of nodes that a program has started by `MPI_Comm_spawn`.
 pub const SPAWNED: &str = "--spawned";
 
-/// Returns the path of the nodes' executable, as installed beside this library.
-fn node_path() -> Option<std::path::PathBuf> {
-    let folders = std::env::split_paths(&std::env::var_os("PATH")?).collect::<Vec<_>>();
+/// Returns the path of the nodes' executable: in the installation of this library, beside the
+/// program, or in a folder of `PATH`.
+fn node_path() -> Option<PathBuf> {
+    let library = own_file();
+    let folder = library.as_deref().and_then(Path::parent);
+    let installation = folder.and_then(Path::parent).and_then(Path::parent);
+    let mut folders: Vec<PathBuf> =
+        installation.map(|prefix| prefix.join("bin")).into_iter().collect();
+    folders.extend(folder.map(Path::to_owned));
+    let program = std::env::current_exe().ok();
+    folders.extend(program.as_deref().and_then(Path::parent).map(Path::to_owned));
+    folders.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
     folders.into_iter().map(|folder| folder.join(crate::roles::NODE)).find(|path| path.is_file())
+}
+
+/// Returns the file that contains this code, if the loader knows it by an absolute path.
+fn own_file() -> Option<PathBuf> {
+    let mut found = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    let address = own_file as *const c_void;
+    // SAFETY: the output is a local variable, and any address is accepted.
+    if unsafe { libc::dladdr(address, &raw mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's name of a loaded file is a string.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    path.is_absolute().then(|| path.canonicalize().ok())?
 }

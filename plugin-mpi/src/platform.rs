@@ -13,7 +13,8 @@ use crate::settings::Settings;
 
 /// The devices of the program's nodes, in the order of the nodes' ranks.
 pub struct MpiPlatform {
-    cluster: Arc<Cluster>,
+    /// `None` in a process that only tries the plugin.
+    cluster: Option<Arc<Cluster>>,
     devices: Vec<Place>,
     session: u16,
 }
@@ -29,8 +30,17 @@ struct Place {
 impl MpiPlatform {
     /// Joins the nodes, unless the process has joined them.
     pub(crate) fn connect(settings: &Settings) -> Result<Connected<MpiPlatform>> {
-        let cluster = match Cluster::get(settings) {
-            Ok(cluster) => cluster,
+        // MPI can be initialized in one process of a rank: the one that will use the nodes.
+        let cluster = match settings.is_probe {
+            true => Cluster::expected(settings).map(|()| None),
+            false => Cluster::get(settings).map(Some),
+        };
+        let cluster = match cluster {
+            Ok(Some(cluster)) => cluster,
+            Ok(None) => {
+                let nowhere = MpiPlatform { cluster: None, devices: Vec::new(), session: 0 };
+                return Ok(Connected::Platform(nowhere));
+            }
             Err(Absence::NoLibrary(why)) => return Ok(Connected::NoDriver(why)),
             Err(Absence::NoNodes(why)) => return Ok(Connected::NoDevice(why)),
             Err(Absence::Failed(why)) => {
@@ -40,11 +50,11 @@ impl MpiPlatform {
         let session = cluster.take_session().ok_or_else(|| {
             Error::new(ErrorCode::OutOfResources, "this process has too many hosts")
         })?;
-        let mut platform = MpiPlatform { cluster, devices: Vec::new(), session };
-        let cluster = Arc::clone(&platform.cluster);
+        let shared = Some(Arc::clone(&cluster));
+        let mut platform = MpiPlatform { cluster: shared, devices: Vec::new(), session };
         for node in cluster.nodes() {
             for (number, plugin) in node.hello.plugins.iter().enumerate() {
-                let attached = platform.attach(node, number, &plugin.backend)?;
+                let attached = platform.attach(&cluster, node, number, &plugin.backend)?;
                 platform.devices.extend(plugin.devices.iter().map(|index| Place {
                     node: Arc::clone(node),
                     plugin: Arc::clone(&attached),
@@ -63,8 +73,14 @@ impl MpiPlatform {
     }
 
     /// Attaches to a plugin of a node.
-    fn attach(&self, node: &Arc<Node>, number: usize, backend: &str) -> Result<Arc<Attached>> {
-        let (cluster, rank) = (&self.cluster, node.rank);
+    fn attach(
+        &self,
+        cluster: &Arc<Cluster>,
+        node: &Arc<Node>,
+        number: usize,
+        backend: &str,
+    ) -> Result<Arc<Attached>> {
+        let rank = node.rank;
         let process = format!("{}, which serves the plugin '{backend}', is lost", node.name());
         let name = node.name();
         let log = move |record: Record<'_>| log_record(&name, record);
@@ -88,7 +104,9 @@ impl MpiPlatform {
 impl Drop for MpiPlatform {
     fn drop(&mut self) {
         self.devices.clear();
-        self.cluster.give_back_session(self.session);
+        if let Some(cluster) = &self.cluster {
+            cluster.give_back_session(self.session);
+        }
     }
 }
 
@@ -103,7 +121,9 @@ impl Platform<MpiBackend> for MpiPlatform {
         Ok(match query {
             PlatformInfo::Name => "MPI".to_owned(),
             PlatformInfo::VendorName => "Longshore".to_owned(),
-            PlatformInfo::Version => self.cluster.library_version(),
+            PlatformInfo::Version => {
+                self.cluster.as_ref().map(|cluster| cluster.library_version()).unwrap_or_default()
+            }
             query => return Err(query.unanswered_by("MPI")),
         })
     }

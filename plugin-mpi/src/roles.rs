@@ -14,8 +14,8 @@ pub struct Crew {
 /// The first word of a node's command line, without its folder.
 pub const NODE: &str = "longshore-node";
 
-/// Returns the processes that belong together with `rank`, if `programs` of `size` ranks are the
-/// program's and the others are nodes, in equal shares; `None` if there are no nodes.
+/// Returns the program and nodes that `rank` belongs to; `None` if there are no nodes. The first
+/// `programs` of `size` ranks are programs, and share the rest as nodes.
 pub fn crew(rank: i32, size: i32, programs: i32) -> Option<Crew> {
     let nodes = size.checked_sub(programs).filter(|nodes| *nodes > 0 && programs > 0)?;
     let share = |program: i32| {

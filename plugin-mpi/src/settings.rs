@@ -10,7 +10,7 @@ use longshore_plugin_api::{Error, ErrorCode, Result};
 pub struct Settings {
     /// `LONGSHORE_MPI_LIBRARY`: the file of the MPI library.
     pub library: Option<PathBuf>,
-    /// `LONGSHORE_MPI_PROGRAMS`: number of ranks of the program, before those of the nodes.
+    /// `LONGSHORE_MPI_PROGRAMS`: number of ranks of the program, before the ranks of nodes.
     pub programs: Option<i32>,
     /// `LONGSHORE_MPI_SPAWN`: number of nodes that this process starts for itself.
     pub spawn: Option<usize>,
@@ -22,7 +22,16 @@ pub struct Settings {
     pub connect_limit: Duration,
     /// `LONGSHORE_MPI_SPIN`: time after a message for which a process polls without sleeping.
     pub spin: Duration,
+    /// `LONGSHORE_MPI_JOINED_FILE`: a file to create once MPI is initialized.
+    pub joined_file: Option<PathBuf>,
+    /// Whether this process only tries the plugin, for the process that will use it.
+    pub is_probe: bool,
 }
+
+/// The setting by which a node keeps its own MPI backend from joining nodes.
+pub const IS_NODE: &str = "is_node";
+/// The setting by which a host marks the process that tries a plugin.
+const IS_PROBE: &str = "is_probe";
 
 impl Settings {
     /// Reads the settings.
@@ -46,6 +55,8 @@ impl Settings {
         };
         Ok(Self {
             library: setting("library").map(PathBuf::from),
+            joined_file: setting("joined_file").map(PathBuf::from),
+            is_probe: setting(IS_PROBE).is_some(),
             programs: number("programs", 1 << 20)?.map(|number| number as i32),
             spawn: number("spawn", 1 << 20)?.map(|number| number as usize),
             node: setting("node").map(PathBuf::from),

@@ -17,6 +17,8 @@ use std::process::Command;
 /// The variable of the build with the commit.
 pub(crate) const COMMIT: &str = "LONGSHORE_COMMIT";
 const EXECUTOR: &str = "longshore-executor";
+/// The process of the MPI backend on other machines. Launchers find it on `PATH`.
+const NODE: &str = "longshore-node";
 const LIBRARY: &str = "libLLVMOffload.so";
 /// The folder of the OpenMP library, for `LD_LIBRARY_PATH`.
 const OPENMP_FOLDER: &str = "lib/longshore/openmp";
@@ -140,7 +142,7 @@ pub fn put_built(built: &Built, prefix: &Path, layout: Layout) -> Result<()> {
 /// Installs programs, plugins and libraries.
 fn put_programs(built: &Built, prefix: &Path, layout: Layout) -> Result<()> {
     let folder = &built.folder;
-    for program in ["longshore", "longshore-check"] {
+    for program in ["longshore", "longshore-check", NODE] {
         put(&folder.join(program), &prefix.join("bin").join(program), 0o755)?;
     }
     for plugin in plugins()? {
@@ -179,7 +181,9 @@ fn plugins() -> Result<Vec<String>> {
 pub(crate) fn packages() -> Result<Vec<String>> {
     let others = ["command", "capi", "openmp", "executor", "conformance"];
     let others = others.iter().map(|name| format!("longshore-{name}"));
-    Ok(others.chain(plugins()?.iter().map(|name| process::plugin_package(name))).collect())
+    let plugins = plugins()?;
+    let plugins = plugins.iter().map(|name| process::plugin_package(name));
+    Ok(others.chain([NODE.to_owned()]).chain(plugins).collect())
 }
 
 /// Returns the commit, a part of the version that the command prints.

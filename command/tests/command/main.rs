@@ -6,6 +6,7 @@ mod check;
 mod devices;
 mod hostile_files;
 mod inspect;
+mod mpirun;
 mod new_plugin;
 mod plugins;
 mod run;

@@ -151,7 +151,7 @@ fn clean(executable: &Path) -> Command {
 
 /// Builds a file beside the command if it is missing. A build of the whole workspace makes all
 /// files, a build of this package does not.
-fn ensure_built(package: &str, file: &str) {
+pub(crate) fn ensure_built(package: &str, file: &str) {
     let folder = Path::new(EXECUTABLE).parent().unwrap();
     if folder.join(file).exists() {
         return;

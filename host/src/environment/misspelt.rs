@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use strsim::osa_distance;
 
 /// The variables of the library, the command, the build and the tests, without the prefix.
-const KNOWN: [&str; 33] = [
+const KNOWN: [&str; 43] = [
     "BACKEND",
     "CACHE",
     "CLANG",
@@ -30,6 +30,16 @@ const KNOWN: [&str; 33] = [
     "JIT_SKIP_OPT",
     "JIT_TIME_LIMIT",
     "LOG",
+    "MPI_CONNECT_TIME_LIMIT",
+    "MPI_JOINED_FILE",
+    "MPI_LIBRARY",
+    "MPI_NODE",
+    "MPI_PROGRAMS",
+    "MPI_SPAWN",
+    "MPI_SPIN",
+    "MPI_TIME_LIMIT",
+    "NODE_BACKEND",
+    "NODE_DEVICES",
     "PLUGIN_PATH",
     "PROBE",
     "PROFILE_DUMP",

@@ -106,7 +106,11 @@ fn bind_to_process() -> Option<Result<&'static Mpi, LoadError>> {
 fn load(name: &OsStr, flags: c_int) -> Result<&'static Mpi, String> {
     // SAFETY: the caller of this crate names an MPI library, whose initializers may run here.
     let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL | flags) };
-    let symbols = Symbols::new(library.map_err(|error| error.to_string())?);
+    let symbols = Symbols::new(library.map_err(|error| {
+        // The error itself only names the function.
+        let loader = std::error::Error::source(&error).map(ToString::to_string);
+        loader.unwrap_or_else(|| error.to_string())
+    })?);
     let identity = symbols.address("MPI_Init").ok_or("it lacks MPI_Init")?;
     bind(symbols, identity)
 }

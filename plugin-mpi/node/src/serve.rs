@@ -1,23 +1,27 @@
 //! The work of a node.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use longshore::Host;
 use longshore::serving::ServedPlugin;
+use longshore::{Host, PluginDescription};
 use longshore_executor::plugin::{Address, BulkTransfer, Channel, Images};
 use longshore_executor::rpc::EndReason;
-use longshore_mpi::{Mpi, ThreadLevel};
+use longshore_mpi::{Comm, Mpi, ThreadLevel};
+use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, Greeting, HELLO, Hello, HelloPlugin, LOST, Loss, NODE, STORE, Store, VERSION, plugin_of,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store,
+    VERSION, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};
 use longshore_mpi_backend::roles;
-use longshore_mpi_backend::settings::Settings;
+use longshore_mpi_backend::settings::{IS_NODE, Settings};
 use parking_lot::{Condvar, Mutex};
 
+use crate::collective::Work;
 use crate::logger::LOGGER;
 use crate::selection;
 
@@ -34,6 +38,11 @@ struct Node {
     images: Arc<Images>,
     endpoint: OnceLock<Arc<Endpoint>>,
     state: (Mutex<State>, Condvar),
+    /// The communicator of collective operations, and the communicators of parts of it.
+    collectives: Comm,
+    sets: Sets,
+    /// Collective operations to give up.
+    abandoned: Mutex<HashSet<u64>>,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -49,6 +58,8 @@ struct Plugins {
     _host: Option<Host>,
 }
 
+/// The backend whose devices are the program's alone.
+const BACKEND: &str = "mpi";
 /// The program's rank in the communicator of a node.
 const PROGRAM: i32 = 0;
 /// Time for the last messages.
@@ -67,6 +78,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let _ = log::set_logger(&LOGGER);
     log::set_max_level(log::LevelFilter::Error);
     let settings = settings()?;
+    // Open MPI sets the launcher's variables in a process without one.
+    let is_launched = roles::is_launched(|name| std::env::var(name).ok());
     let mpi = launch::library(&settings)?;
     let text = |error: longshore_mpi::MpiError| error.to_string();
     let (level, _) = launch::initialize(mpi).map_err(text)?;
@@ -77,13 +90,16 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             mpi.path().display()
         ));
     }
-    let comms = join(mpi, options, &settings)?;
+    let comms = join(mpi, options, &settings, is_launched)?;
     let node = Arc::new(Node {
         mpi,
         plugins: OnceLock::new(),
         images: Arc::default(),
         endpoint: OnceLock::new(),
         state: (Mutex::default(), Condvar::new()),
+        collectives: comms.collectives,
+        sets: Sets::default(),
+        abandoned: Mutex::default(),
     });
     let endpoint = Endpoint::new(
         mpi,
@@ -119,12 +135,20 @@ fn end_by(limit: Duration) {
 }
 
 fn settings() -> Result<Settings, String> {
-    let setting = |name: &str| std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+    let setting = |name: &str| {
+        let value = std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
+        value.filter(|value| !value.is_empty())
+    };
     Settings::read(setting).map_err(|error| error.message().to_owned())
 }
 
 /// Joins the program and its other nodes.
-fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Comms, String> {
+fn join(
+    mpi: &'static Mpi,
+    options: &Options,
+    settings: &Settings,
+    is_launched: bool,
+) -> Result<Comms, String> {
     let text = |error: longshore_mpi::MpiError| error.to_string();
     if options.is_spawned {
         let parent = mpi.parent().map_err(text)?;
@@ -137,12 +161,16 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
     let variable = |name: &str| std::env::var(name).ok();
     let programs = roles::programs(settings.programs, variable).unwrap_or(1);
     let crew = roles::crew(rank, size, programs).filter(|crew| crew.nodes.contains(&rank));
-    let crew = crew.ok_or_else(|| {
-        format!(
+    let crew = crew.ok_or_else(|| match size {
+        1 if is_launched => launch::alone(mpi),
+        1 => "no program has started beside this node. A launcher of MPI starts both, as in \
+              `longshore mpirun --nodes 8 program` or `mpirun -n 1 program : -n 8 longshore-node`"
+            .to_owned(),
+        _ => format!(
             "rank {rank} of {size} serves no program. Start nodes after the program, as in \
              `mpirun -n 1 program : -n 8 longshore-node`; with several ranks of the program, set \
              LONGSHORE_MPI_PROGRAMS to their number"
-        )
+        ),
     })?;
     launch::communicators(mpi, &crew, ThreadLevel::Multiple, settings.connect_limit)
 }
@@ -150,13 +178,13 @@ fn join(mpi: &'static Mpi, options: &Options, settings: &Settings) -> Result<Com
 impl Node {
     /// Finds the plugins and their devices. Blocks while drivers start.
     fn find_plugins(&self) {
-        let plugins = match Host::new() {
+        let plugins = match Host::builder().with_setting(BACKEND, IS_NODE, "1").build() {
             Ok(host) => Plugins {
                 absence: match host.devices().is_empty() {
                     true => host.why_no_device(),
                     false => String::new(),
                 },
-                served: host.served_plugins(&self.images),
+                served: host.served_plugins(&self.images, |plugin| is_aware(self.mpi, plugin)),
                 _host: Some(host),
             },
             Err(error) => {
@@ -227,18 +255,45 @@ impl Node {
         Ok(hello::encode(&ranks))
     }
 
-    /// Gives another node up that the program has lost.
-    fn lose_neighbour(&self, argument: &[u8]) {
-        match (hello::decode::<Loss>(argument), self.endpoint.get()) {
-            (Ok(Loss { rank, why }), Some(endpoint)) => endpoint.lose(rank, EndReason::Stream(why)),
-            (Err(error), _) => log::error!("a message about a loss: {error}"),
-            (_, None) => {}
+    /// Performs this node's part of a collective operation.
+    fn collective(&self, channel: &Arc<MpiChannel>, argument: &[u8]) -> Result<Vec<u8>, String> {
+        let part: Part = hello::decode(argument).map_err(|error| error.message().to_owned())?;
+        if part.members.is_empty() {
+            return Err("an operation without a member of this node".to_owned());
         }
+        let endpoint = self.endpoint.get().ok_or("the node begins")?;
+        let is_over = || {
+            let why = "another node is lost".to_owned();
+            let is_abandoned = self.abandoned.lock().contains(&part.number);
+            if is_abandoned { Some(EndReason::Stream(why)) } else { endpoint.why_lost(PROGRAM) }
+        };
+        let performed = Work {
+            endpoint,
+            program: &**channel,
+            sets: &self.sets,
+            among: self.collectives,
+            part: &part,
+            plugin: &|number| self.plugin(number),
+            is_over: &is_over,
+        }
+        .perform();
+        self.abandoned.lock().remove(&part.number);
+        performed.map(|()| Vec::new())
     }
 
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
+}
+
+/// Returns whether the MPI library says that it transfers memory of the plugin's driver.
+fn is_aware(mpi: &Mpi, plugin: &PluginDescription) -> bool {
+    let asks: [(&str, fn(&Mpi) -> Option<bool>); 3] = [
+        ("libcuda.", Mpi::query_cuda_support),
+        ("libamdhip64.", Mpi::query_rocm_support),
+        ("libze_loader.", Mpi::query_ze_support),
+    ];
+    asks.iter().any(|(driver, ask)| plugin.driver.starts_with(driver) && ask(mpi) == Some(true))
 }
 
 fn host_name(mpi: &Mpi) -> String {
@@ -256,6 +311,7 @@ impl Service for Node {
         match (number, method) {
             (NODE, HELLO) => self.hello(channel, argument),
             (NODE, STORE) => self.store(channel, argument),
+            (NODE, COLLECTIVE) => self.collective(channel, argument),
             (NODE, other) => Err(format!("a node has no method {other}")),
             _ => {
                 let channel = Arc::clone(channel) as Arc<dyn Channel>;
@@ -267,8 +323,13 @@ impl Service for Node {
 
     fn post(&self, from: Address, method: u32, argument: &[u8]) {
         if from.plugin == u32::from(NODE) {
-            if method == LOST && from.rank == PROGRAM as u32 {
-                self.lose_neighbour(argument);
+            if let (ABANDON, Ok(number)) = (method, argument.try_into()) {
+                self.abandoned.lock().insert(u64::from_le_bytes(number));
+            } else if let (LOST, Ok(rank)) = (method, argument.try_into()) {
+                let why = EndReason::Stream("the program has given the node up".to_owned());
+                if let Some(endpoint) = self.endpoint.get() {
+                    endpoint.lose(i32::from_le_bytes(rank), why);
+                }
             }
             return;
         }
@@ -280,8 +341,9 @@ impl Service for Node {
     fn lost(&self, rank: i32, why: &EndReason) {
         if rank == PROGRAM && *why != EndReason::Here {
             eprintln!("longshore-node: the program is lost ({why}); the node ends");
-            // Nobody waits for this process any more, and MPI may never finalize.
-            std::process::exit(3);
+            // No process waits for this one any more, and MPI may never finalize.
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(3) };
         }
     }
 

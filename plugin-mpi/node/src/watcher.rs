@@ -110,9 +110,13 @@ fn wait_for(child: i32) -> ExitCode {
     }
     if libc::WIFSIGNALED(status) {
         let signal = libc::WTERMSIG(status);
+        // The launcher's signal at the end of a job.
+        if signal == libc::SIGTERM {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("longshore-node: process {child} was killed by signal {signal}");
         // Without an end of this process the launcher does not end the others.
-        return if signal == libc::SIGTERM { ExitCode::SUCCESS } else { rest() };
+        return rest();
     }
     ExitCode::from(libc::WEXITSTATUS(status) as u8)
 }

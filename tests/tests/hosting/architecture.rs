@@ -47,6 +47,7 @@ fn only_one_file_reads_the_environment() {
         "plugin-amdgpu/src",
         "plugin-cuda/src",
         "plugin-vulkan/src",
+        "plugin-mpi/src",
         "plugin-streams/src",
         "formats/amdgpu/src",
         "formats/nvidia/src",
@@ -67,16 +68,20 @@ fn only_one_file_reads_the_environment() {
         .filter(|file| !is_of_tests(file) && product(file).contains("env::var"))
         .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
         .collect();
-    // The command reads the variables of its own log and the locale.
-    let command = ["locale", "logging"].map(|file| format!("command/src/{file}.rs"));
+    // The command reads the variables of its own log and the locale, and passes Longshore's on to
+    // the processes of a job.
+    let command =
+        ["locale", "logging", "mpirun/variables"].map(|file| format!("command/src/{file}.rs"));
     // The compilation of kernels reads `PATH` for compilers, the Vulkan backend for `spirv-val`.
     // Build scripts get Cargo's variables.
-    // The OpenMP library reads LLVM's variables.
+    // The OpenMP library reads LLVM's variables, the MPI backend its launcher's.
     let library = [
         "build/src/lib.rs",
         "cc/src/path.rs",
         "host/src/environment.rs",
         "openmp/src/settings.rs",
+        "plugin-mpi/src/cluster.rs",
+        "plugin-mpi/src/launch.rs",
         "plugin-vulkan/src/validate/installed/command.rs",
     ];
     let allowed = |file: &String| library.contains(&&**file) || command.contains(file);
@@ -115,14 +120,14 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
         &["longshore-plugin-api", "longshore-plugin-streams", "longshore-format-nvidia"],
     ),
     ("plugin-vulkan", &["longshore-plugin-api", "longshore-format-spirv"]),
-    ("plugin-streams", &["longshore-plugin-api"]),
     ("plugin-mpi", &["longshore-plugin-api", "longshore-executor", "longshore-mpi"]),
     ("plugin-mpi/library", &["longshore-plugin-api", "longshore-plugin-mpi"]),
     ("plugin-mpi/mpi", &[]),
     (
         "plugin-mpi/node",
-        &["longshore", "longshore-executor", "longshore-plugin-mpi", "longshore-mpi"],
+        &["longshore", "longshore-executor", "longshore-mpi", "longshore-plugin-mpi"],
     ),
+    ("plugin-streams", &["longshore-plugin-api"]),
     ("formats/amdgpu", &[]),
     ("formats/nvidia", &[]),
     ("formats/spirv", &[]),

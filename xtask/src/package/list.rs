@@ -25,7 +25,7 @@ pub struct Package {
 }
 
 /// All packages. A plugin recommends its vendor's driver, and no other package does.
-pub const PACKAGES: [Package; 8] = [
+pub const PACKAGES: [Package; 9] = [
     Package {
         name: "longshore",
         summary: "GPU offload runtime: command, executor and conformance suite",
@@ -43,7 +43,7 @@ kernels, the process of isolated plugins, and the suite that tests a plugin.",
             (
                 "Suggests",
                 "clang, lld, llvm, gdb, liblongshore-dev, liblongshore-plugin-amdgpu, \
-                 liblongshore-plugin-cuda, liblongshore-plugin-vulkan",
+                 liblongshore-plugin-cuda, liblongshore-plugin-mpi, liblongshore-plugin-vulkan",
             ),
         ],
         rpm: &[("Recommends", "liblongshore-plugin-host"), ("Suggests", "clang, lld, llvm, gdb")],
@@ -99,6 +99,24 @@ libvulkan.so.1 at run time; without the loader it reports no device.",
             ("Suggests", "spirv-tools"),
         ],
         rpm: &[("Recommends", "vulkan-loader"), ("Suggests", "spirv-tools")],
+    },
+    Package {
+        name: "liblongshore-plugin-mpi",
+        summary: "GPU offload runtime: the backend for devices of other machines",
+        description: "\
+Devices of other machines as devices of Longshore, by MPI. The package has the
+plugin, for the machine of the program, and longshore-node, the process on each
+machine with devices. Both open the MPI library at run time, Open MPI or MPICH;
+without one the plugin reports no device.",
+        section: "libs",
+        crates: &["longshore-plugin-mpi-library", "longshore-node"],
+        files: &["lib/longshore/liblongshore_plugin_mpi.so", "bin/longshore-node"],
+        debian: &[
+            ENHANCES,
+            ("Recommends", "openmpi-bin | mpich"),
+            ("Suggests", "longshore, liblongshore-plugin-host"),
+        ],
+        rpm: &[("Recommends", "(openmpi or mpich)")],
     },
     Package {
         name: "libllvmoffload-longshore",
@@ -162,7 +180,7 @@ const LIBRARY: &[(&str, &str)] = &[
     (
         "Suggests",
         "longshore, liblongshore-plugin-amdgpu, liblongshore-plugin-cuda, \
-         liblongshore-plugin-vulkan",
+         liblongshore-plugin-mpi, liblongshore-plugin-vulkan",
     ),
 ];
 
@@ -191,6 +209,7 @@ mod tests {
             ("share/man/man1/longshore.1", "longshore"),
             ("share/doc/longshore/README.md", "liblongshore-dev"),
             ("lib/longshore/liblongshore_plugin_cuda.so", "liblongshore-plugin-cuda"),
+            ("bin/longshore-node", "liblongshore-plugin-mpi"),
             ("lib/longshore/openmp/libomptarget.so.19.1", "libomptarget-longshore"),
             ("lib/x86_64-linux-gnu/libLLVMOffload.so.23.1", "libllvmoffload-longshore"),
             ("lib/x86_64-linux-gnu/libLLVMOffload.so", "liblongshore-dev"),

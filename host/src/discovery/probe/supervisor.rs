@@ -56,6 +56,9 @@ const IGNORED: [c_int; 9] = [
     libc::SIGTTOU,
 ];
 
+/// The setting of a plugin in the probing process. A plugin whose driver one process alone may
+/// use leaves it to the program.
+const IS_PROBE: &str = "IS_PROBE";
 /// Longest wait for killed processes to end.
 const DYING: Duration = Duration::from_secs(2);
 
@@ -97,7 +100,10 @@ fn try_plugin(path: &Path, channel: &Channel, supervisor: Pid) -> ! {
     let _ = setsid();
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let file = PluginFile { path, loader_path: path };
-        LoadedPlugin::open(file, &backend_of(path), &Environment::from_process()).map(drop)
+        let backend = backend_of(path);
+        let mut environment = Environment::from_process();
+        environment.set_setting(&backend, IS_PROBE, "1");
+        LoadedPlugin::open(file, &backend, &environment).map(drop)
     }));
     let outcome = match opened {
         Ok(Ok(())) => Outcome::Loaded,

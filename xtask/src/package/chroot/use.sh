@@ -7,8 +7,9 @@ for file in $new; do
   name=$(dpkg-deb -f "$file" Package)
   case $name in
     liblongshore-plugin-cuda|liblongshore-plugin-amdgpu|liblongshore-plugin-vulkan) continue ;;
+    liblongshore-plugin-mpi) continue ;;
   esac
-  if dpkg-deb -f "$file" Depends Recommends | grep -i -E 'cuda|nvidia|amdhip|vulkan|mesa'; then
+  if dpkg-deb -f "$file" Depends Recommends | grep -i -E 'cuda|nvidia|amdhip|vulkan|mesa|mpi'; then
     fail "$name pulls in a driver"
   fi
 done
