@@ -18,9 +18,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::collective::Sets;
 use crate::endpoint::{Endpoint, MpiChannel, Options, Service};
-use crate::hello::{
-    self, Greeting, HELLO, Hello, LOG, LOST, LogRecord, Loss, MOST_PLUGINS, NODE, VERSION,
-};
+use crate::hello::{self, Greeting, HELLO, Hello, LOG, LogRecord, MOST_PLUGINS, NODE, VERSION};
 use crate::images::distribute;
 use crate::launch::{self, Comms};
 use crate::platform::log_record;
@@ -242,6 +240,22 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Reports a lost node to the other nodes, which may exchange data with it. Does not block.
+    fn report_lost(self: Arc<Self>, lost: i32) {
+        let report = move || {
+            for node in self.nodes.iter().filter(|node| node.rank != lost) {
+                if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
+                    // A node that is lost as well needs no report.
+                    let _ = channel.post(hello::LOST, &lost.to_le_bytes());
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("longshore-mpi-lost".to_owned());
+        if let Err(error) = thread.spawn(report) {
+            log::warn!("no thread can be started to report a lost node: {error}");
+        }
+    }
+
     /// Ends the nodes and the endpoint. Returns whether MPI can be finalized.
     fn end(&self) -> bool {
         let ranks: Vec<i32> = self.nodes.iter().map(|node| node.rank).collect();
@@ -251,16 +265,6 @@ impl Cluster {
             launch::meet(self.mpi, self.comms);
         }
         can_finalize
-    }
-
-    /// Sends a message about the loss of a node to the others.
-    fn notify_nodes(&self, lost: i32, loss: &[u8]) {
-        for node in self.nodes.iter().filter(|node| node.rank != lost) {
-            if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
-                // A node that is lost too needs no message.
-                let _ = channel.post(LOST, loss);
-            }
-        }
     }
 
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
@@ -377,13 +381,8 @@ impl Service for Program {
         {
             log::error!("{name} is lost: {why}");
         }
-        let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
-        // The other nodes may wait for data or events of this one. Messages to them may block.
-        let loss = hello::encode(&Loss { rank, why: why.to_string() });
-        let thread = std::thread::Builder::new().name("longshore-mpi-loss".to_owned());
-        let spawned = thread.spawn(move || cluster.notify_nodes(rank, &loss));
-        if let Err(error) = spawned {
-            log::error!("no thread can be started to notify the other nodes: {error}");
+        if let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) {
+            cluster.report_lost(rank);
         }
     }
 

@@ -13,7 +13,7 @@ pub const LOG: u32 = 3;
 pub const COLLECTIVE: u32 = 4;
 /// The method of messages that end a collective operation before time.
 pub const ABANDON: u32 = 5;
-/// The method of messages about the loss of another node: a [`Loss`].
+/// The method of messages about a node that is lost. The argument is its rank.
 pub const LOST: u32 = 6;
 /// The number of the plugin in calls about the node itself.
 pub const NODE: u16 = u16::MAX;
@@ -67,15 +67,6 @@ pub struct LogRecord {
     pub target: String,
     /// The text of the record.
     pub message: String,
-}
-
-/// The loss of a node, in the program's message to the others.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Loss {
-    /// The rank of the lost node.
-    pub rank: i32,
-    /// The reason.
-    pub why: String,
 }
 
 /// A request to keep an image, and to send it on.

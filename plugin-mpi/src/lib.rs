@@ -49,7 +49,9 @@ impl Plugin for MpiBackend {
         .with_name("Longshore MPI backend")
         .with_version(env!("CARGO_PKG_VERSION"))
         .with_vendor("Longshore")
-        .with_image_formats("elf,archive,ptx,cubin,spirv,wgsl,bitcode")
+        .with_image_formats(
+            "elf-so,elf-o,archive,ops,ptx,cubin,fatbin,code-object,spirv,wgsl,bitcode",
+        )
         .with_driver("libmpi.so");
 
     fn connect(services: Services) -> Result<Connected<MpiPlatform>> {

@@ -12,7 +12,7 @@ use longshore_mpi::{Comm, Mpi, ThreadLevel};
 use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, Loss, NODE, STORE, Store,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store,
     VERSION, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
@@ -285,15 +285,6 @@ impl Node {
         performed.map(|()| Vec::new())
     }
 
-    /// Gives another node up that the program has lost.
-    fn lose_neighbour(&self, argument: &[u8]) {
-        match (hello::decode::<Loss>(argument), self.endpoint.get()) {
-            (Ok(Loss { rank, why }), Some(endpoint)) => endpoint.lose(rank, EndReason::Stream(why)),
-            (Err(error), _) => log::error!("a message about a loss: {error}"),
-            (_, None) => {}
-        }
-    }
-
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
@@ -353,8 +344,11 @@ impl Service for Node {
         if from.plugin == u32::from(NODE) {
             if let (ABANDON, Ok(number)) = (method, argument.try_into()) {
                 self.abandoned.lock().insert(u64::from_le_bytes(number));
-            } else if method == LOST && from.rank == PROGRAM as u32 {
-                self.lose_neighbour(argument);
+            } else if let (LOST, Ok(rank)) = (method, argument.try_into()) {
+                let why = EndReason::Stream("the program has given the node up".to_owned());
+                if let Some(endpoint) = self.endpoint.get() {
+                    endpoint.lose(i32::from_le_bytes(rank), why);
+                }
             }
             return;
         }

@@ -128,13 +128,6 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
         &["longshore", "longshore-executor", "longshore-mpi", "longshore-plugin-mpi"],
     ),
     ("plugin-streams", &["longshore-plugin-api"]),
-    ("plugin-mpi", &["longshore-plugin-api", "longshore-executor", "longshore-mpi"]),
-    ("plugin-mpi/library", &["longshore-plugin-api", "longshore-plugin-mpi"]),
-    ("plugin-mpi/mpi", &[]),
-    (
-        "plugin-mpi/node",
-        &["longshore", "longshore-executor", "longshore-plugin-mpi", "longshore-mpi"],
-    ),
     ("formats/amdgpu", &[]),
     ("formats/nvidia", &[]),
     ("formats/spirv", &[]),
