@@ -5,6 +5,7 @@ use crate::backend::{AnyPlatform, Either};
 use crate::discovery::LoadedPlugin;
 use crate::host::Host;
 use longshore_executor::plugin::{Channel, Images, Server, SharedPlatform};
+use longshore_plugin_api::Result;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ pub struct ServedPlugin {
 }
 
 impl Host {
-    /// Returns a server for each plugin with a selected device. The servers keep images in `images`.
+    /// Returns a server for each plugin with a selected device. The servers keep images in
+    /// `images`.
     pub fn served_plugins(&self, images: &Arc<Images>) -> Vec<ServedPlugin> {
         let mut served: Vec<ServedPlugin> = Vec::new();
         for entry in self.devices() {
@@ -26,7 +28,7 @@ impl Host {
                 None => {
                     let platform: SharedPlatform<Either> =
                         Arc::new(PluginPlatform(Arc::clone(plugin)));
-                    let server = Server::of_platform(platform).with_images(Arc::clone(images));
+                    let server = Server::for_platform(platform).with_images(Arc::clone(images));
                     let plugin = Arc::clone(plugin);
                     served.push(ServedPlugin { plugin, server, devices: vec![index] });
                 }
@@ -51,8 +53,39 @@ impl ServedPlugin {
     ///
     /// # Errors
     /// A text for a malformed request. The plugin's errors are replies.
-    pub fn call(&self, channel: &Arc<dyn Channel>, request: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn call(
+        &self,
+        channel: &Arc<dyn Channel>,
+        request: &[u8],
+    ) -> std::result::Result<Vec<u8>, String> {
         self.server.call(channel, request)
+    }
+
+    /// Returns whether this process reaches the memory of an open device at its addresses.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open.
+    pub fn is_accessible(&self, device: u64) -> Result<bool> {
+        self.server.is_accessible(device)
+    }
+
+    /// Copies between memory of an open device and of this process. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open; the errors of the plugin.
+    ///
+    /// # Safety
+    /// Both ranges are valid during the call.
+    pub unsafe fn copy_here(
+        &self,
+        device: u64,
+        address: u64,
+        here: *mut u8,
+        bytes: u64,
+        to_device: bool,
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.server.copy_here(device, address, here, bytes, to_device) }
     }
 
     /// Executes a request without a reply. Does not block.

@@ -1,14 +1,20 @@
 //! The nodes of this process. All its hosts share them, until MPI is finalized.
 
+mod collective;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use longshore_executor::plugin::{Address, Attached, Channel, Digest, Handler, Images, Record};
+use longshore_executor::plugin::{
+    Address, Attached, Channel, Collective, Digest, Handler, Images, Record,
+};
 use longshore_executor::rpc::EndReason;
 use longshore_mpi::{Mpi, ThreadLevel};
+use longshore_plugin_api::Error;
 use parking_lot::{Mutex, RwLock};
 
+use crate::collective::Sets;
 use crate::endpoint::{Endpoint, MpiChannel, Options, Service};
 use crate::hello::{self, Greeting, HELLO, Hello, LOG, LogRecord, MOST_PLUGINS, NODE, VERSION};
 use crate::images::distribute;
@@ -25,8 +31,10 @@ pub(crate) struct Cluster {
     nodes: Vec<Arc<Node>>,
     /// Whether this backend has initialized MPI, and so finalizes it.
     owns_mpi: bool,
-    #[allow(dead_code, reason = "used by collective operations")]
-    pub(crate) comms: Comms,
+    comms: Comms,
+    sets: Sets,
+    /// Held during a collective operation: all processes perform the operations in one order.
+    collecting: Mutex<()>,
     sessions: Mutex<BTreeSet<u16>>,
     kept: Mutex<HashMap<Digest, HashSet<i32>>>,
 }
@@ -125,8 +133,8 @@ impl Cluster {
         let crew = roles::crew(rank, size, programs).filter(|crew| crew.program == rank);
         crew.ok_or_else(|| {
             Absence::NoNodes(format!(
-                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, the others \
-                 are nodes in equal shares",
+                "rank {rank} of {size} has no nodes: ranks 0 to {} are the program's, and each has \
+                 an equal share of the other ranks as its nodes",
                 programs - 1
             ))
         })
@@ -182,6 +190,8 @@ impl Cluster {
             nodes,
             owns_mpi,
             comms,
+            sets: Sets::default(),
+            collecting: Mutex::default(),
             sessions,
             kept,
         });
@@ -203,7 +213,7 @@ impl Cluster {
         self.mpi.version()
     }
 
-    /// Takes a number for a host of this process, which tells its messages apart.
+    /// Takes a number for the messages of a host of this process.
     pub(crate) fn take_session(&self) -> Option<u16> {
         self.sessions.lock().pop_first()
     }
@@ -314,6 +324,10 @@ impl Service for Program {
     fn keep_image(&self, rank: i32, image: &[u8], is_gone: bool) -> Option<Result<Digest, String>> {
         let cluster = self.cluster.get()?.upgrade()?;
         Some(cluster.keep_image(rank, image, is_gone))
+    }
+
+    fn collective(&self, operation: &Collective<'_>) -> Option<Result<(), Error>> {
+        self.cluster.get()?.upgrade()?.collective(operation)
     }
 }
 

@@ -2,20 +2,21 @@
 //!
 //! This backend makes the devices of other machines devices of the program. An MPI launcher starts
 //! the program and the nodes, processes of `longshore-node`. Each node serves the devices that its
-//! own plugins find. The MPI library is found at run time; without MPI or without nodes, the backend
-//! reports the reason and provides no device.
+//! own plugins find. The MPI library is found at run time. Without MPI or without nodes, the
+//! backend reports the reason and provides no device.
 //!
 //! - [`roles`]: the ranks of programs and of their nodes.
 //! - [`Endpoint`](endpoint::Endpoint): calls, messages and transfers between the processes.
 //! - `cluster.rs`: the nodes of this program. They are the same for all hosts of the process.
-//! - [`MpiPlatform`]: the devices of the nodes. The devices themselves, and their queues and events,
-//!   are the proxies of isolated plugins, from `longshore-executor`.
+//! - [`MpiPlatform`]: the devices of the nodes. The devices themselves, and their queues and
+//!   events, are the proxies of isolated plugins, from `longshore-executor`.
 //! - [`hello`]: a node's description of itself.
 //!
 //! The path of a launch starts at `IsolatedQueue` of `longshore-executor`, and goes on in
 //! `endpoint/channel.rs`.
 
 mod cluster;
+pub mod collective;
 pub mod endpoint;
 pub mod hello;
 pub mod images;

@@ -14,8 +14,9 @@ pub struct Crew {
 /// The first word of a node's command line, without its folder.
 pub const NODE: &str = "longshore-node";
 
-/// Returns the processes that belong together with `rank`, if `programs` of `size` ranks are the
-/// program's and the others are nodes, in equal shares; `None` if there are no nodes.
+/// Returns the processes that belong together with `rank`, if the first `programs` of `size` ranks
+/// are the program's. Each of them has an equal share of the other ranks as its nodes. `None` if
+/// there are no nodes.
 pub fn crew(rank: i32, size: i32, programs: i32) -> Option<Crew> {
     let nodes = size.checked_sub(programs).filter(|nodes| *nodes > 0 && programs > 0)?;
     let share = |program: i32| {

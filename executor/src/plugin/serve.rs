@@ -62,7 +62,7 @@ impl Default for Server {
 
 impl<B: Backend> Server<B> {
     /// Creates a server of a connected platform.
-    pub fn of_platform(platform: SharedPlatform<B>) -> Self {
+    pub fn for_platform(platform: SharedPlatform<B>) -> Self {
         Self::new(Some(platform), None)
     }
 
@@ -87,6 +87,33 @@ impl<B: Backend> Server<B> {
             memory: SharedMemory::default(),
             opening: Mutex::default(),
         }
+    }
+
+    /// Returns whether this process reaches the memory of a device at its addresses.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open.
+    pub fn is_accessible(&self, device: u64) -> Result<bool, Error> {
+        self.devices.get(device).map(|device| device.is_accessible)
+    }
+
+    /// Copies memory of a device to memory of this process, or to the device. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open; the errors of the plugin.
+    ///
+    /// # Safety
+    /// Both ranges are valid during the call.
+    pub unsafe fn copy_here(
+        &self,
+        device: u64,
+        address: u64,
+        here: *mut u8,
+        bytes: u64,
+        to_device: bool,
+    ) -> Result<(), Error> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.copy_own(device, address, here as u64, bytes, to_device) }
     }
 
     /// Returns whether the server handles a method.

@@ -1,13 +1,15 @@
-//! `longshore-node`: serves the devices of this machine to a program on another one. An MPI launcher
-//! starts it beside the program:
+//! `longshore-node`: serves the devices of this machine to a program on another one. An MPI
+//! launcher starts it beside the program:
 //!
 //! ```text
 //! mpirun -n 1 program : -n 8 longshore-node
 //! ```
 //!
 //! The process that the launcher starts only watches. Its child does the work, so that the end of
-//! the child, whatever the cause, is no end of a process for the launcher, which would end them all.
+//! the child, whatever the cause, is no end of a process for the launcher. The launcher would end
+//! all processes.
 
+mod collective;
 mod logger;
 mod selection;
 mod serve;

@@ -1,7 +1,7 @@
 //! The user's selection of backends and devices, as it holds on a node.
 
-/// Sets the variables of selection for this process: the node's own, or else those of the program
-/// without their entries for devices of nodes.
+/// Sets the variables of selection for this process: the node's own, or else the program's without
+/// their entries for devices of nodes.
 ///
 /// # Safety
 /// No other thread runs.

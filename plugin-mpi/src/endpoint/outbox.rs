@@ -35,7 +35,7 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Now,
-    /// With later frames, if the last message was sent a moment ago.
+    /// The moment of a later frame, if the last message was sent a moment ago.
     Soon,
     /// Now, unless MPI has too many messages: then not at all.
     IfPossible,
@@ -47,7 +47,8 @@ impl Outbox {
         Self { sends: sends.collect(), next: 0, pending: Vec::new(), last: None }
     }
 
-    /// Adds a frame, and sends it now or with later ones. Returns whether it waits for later ones.
+    /// Adds a frame, and sends it now or with later ones. Returns whether frames wait that did not
+    /// wait before.
     ///
     /// # Errors
     /// The end of the process, and a failure of MPI.
@@ -65,12 +66,13 @@ impl Outbox {
         if self.pending.len() + size > MOST_IN_MESSAGE {
             self.flush(endpoint, rank)?;
         }
+        let is_first = self.pending.is_empty();
         self.pending.extend_from_slice(&header.to_bytes());
         self.pending.extend_from_slice(content);
         if when == When::Soon && self.pending.len() < ENOUGH {
             let now = Instant::now();
             if self.last.is_some_and(|last| now.duration_since(last) < TOGETHER) {
-                return Ok(true);
+                return Ok(is_first);
             }
             self.last = Some(now);
         }

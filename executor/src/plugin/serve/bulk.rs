@@ -104,6 +104,33 @@ impl<B: Backend> Server<B> {
         done
     }
 
+    /// Copies between memory of a device and of this process in a queue of its own. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open; the errors of the plugin.
+    ///
+    /// # Safety
+    /// Both ranges are valid during the call.
+    pub(super) unsafe fn copy_own(
+        &self,
+        device: Id,
+        address: u64,
+        here: u64,
+        bytes: u64,
+        to_device: bool,
+    ) -> Result<()> {
+        let (queue, device) = self.ends(None, device)?;
+        // SAFETY: guaranteed by the caller.
+        let copied = unsafe {
+            match to_device {
+                true => copy_in(&queue, &device.device, address, here, bytes, true),
+                false => copy_out(&queue, &device.device, address, here, bytes, true),
+            }
+        };
+        device.keep_own(queue);
+        copied
+    }
+
     fn ends(&self, queue: Option<Id>, device: Id) -> Result<(Arc<Queue<B>>, Arc<Device<B>>)> {
         let device = self.devices.get(device)?;
         let queue = match queue {

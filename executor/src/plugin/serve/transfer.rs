@@ -1,5 +1,5 @@
-//! Copies between a device and memory that this process does not reach, in pieces, each when the
-//! queue comes to it: memory of the host alone, or of a device of another process.
+//! Copies between a device and memory that this process does not reach: memory of the host alone,
+//! or of a device of another process. A copy goes in pieces, each when the queue comes to it.
 
 use std::sync::Arc;
 
@@ -236,7 +236,7 @@ impl<B: Backend> Queued<'_, B> {
     }
 
     /// Queues an exchange with the other end. A failure becomes the queue's, unless the connection
-    /// has ended or the program has given the transfer up: then no one uses the result.
+    /// has ended or the program has given the transfer up: the result is not used then.
     fn function(&self, run: impl FnOnce(&Other) -> Result<()> + Send + 'static) -> Result<()> {
         let (other, queue) = (Arc::clone(&self.other), Arc::clone(self.queue));
         queue_function::<B>(&self.queue.queue, move || {
