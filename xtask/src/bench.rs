@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
 //! The benchmarks of AMDGPU, checks, CUDA, executors, isolation, lazy re-exports, the linker,
-//! kernels, OpenMP and Vulkan print their own tables with their peers. The benchmark of
+//! kernels, MPI, OpenMP and Vulkan print their own tables with their peers. The benchmark of
 //! instructions prints two backends side by side.
 //!
 //! The hot paths use criterion. A floor is the same work without Longshore, measured in the same
@@ -74,6 +74,8 @@ pub enum Suite {
     Linker,
     /// Mathematical functions for kernels, SLEEF and glibc's libmvec.
     Math,
+    /// The MPI backend and MPI without it.
+    Mpi,
     /// OpenMP programs on Longshore's libomptarget and on LLVM's.
     Openmp,
     /// The Vulkan backend and the driver without it.
@@ -108,6 +110,14 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         }
         Suite::Math => mathematics::speed(filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
+        Suite::Mpi => {
+            build_plugin("mpi")?;
+            let packages = ["-p", "longshore-node", "-p", "longshore-command"];
+            process::run(process::cargo(["build", "--release"]).args(packages))?;
+            let examples = ["-p", "longshore-examples", "--examples"];
+            process::run(process::cargo(["build", "--release"]).args(examples))?;
+            with_plugin("host", &["mpi"], filter)
+        }
         Suite::Openmp => {
             process::run(&mut process::cargo(["build", "--release", "-p", "longshore-openmp"]))?;
             with_plugin("host", &["openmp"], None)

@@ -1,0 +1,99 @@
+//! One program and four nodes: copies and events between nodes, and images.
+
+use crate::floor::Kind;
+use crate::jobs::includes;
+use crate::pair::{Side, World, add, shown};
+use anyhow::{Context, Result};
+use longshore::MemoryKind;
+use longshore_benches::report::Report;
+use longshore_benches::rounds::{Contender, in_rounds};
+use longshore_conformance::{Fixtures, TrustedImages};
+use std::time::{Duration, Instant};
+
+const IMAGE: usize = 16 << 20;
+
+pub fn measure(helpers: usize) -> Result<()> {
+    let world = World::new(helpers)?;
+    let sides = (0..4).map(|index| Side::new(&world.host, index)).collect::<Result<Vec<_>>>()?;
+    let mut report = Report::new();
+    if includes("between nodes") {
+        copies(&world, &sides, &mut report)?;
+        events(&sides, &mut report);
+    }
+    if includes("images") {
+        images(&world, &sides, &mut report)?;
+    }
+    report.print();
+    world.peers.dismiss()
+}
+
+fn copies(world: &World, sides: &[Side], report: &mut Report) -> Result<()> {
+    const MOST: usize = 64 << 20;
+    let (one, other) = (&sides[0], &sides[1]);
+    let from = one.device.allocate(MemoryKind::Device, MOST as u64, 1)?;
+    let to = other.device.allocate(MemoryKind::Device, MOST as u64, 1)?;
+    for bytes in [4 << 10, 64 << 10, 1 << 20, 16 << 20, MOST] {
+        let count = ((4 << 20) / bytes).clamp(2, 100);
+        let floor = Contender {
+            sample: Box::new(move || {
+                let took = world.peers.measure_between(Kind::To, bytes, count, (1, 2));
+                took.expect("a figure of MPI")
+            }),
+        };
+        let ours = Contender::new(count as u32, || {
+            // SAFETY: both have `bytes` bytes, and live until the copy is done.
+            unsafe { other.queue.copy(to.pointer(), from.pointer(), bytes as u64) }
+                .and_then(|()| other.queue.synchronize())
+                .expect("a copy");
+        });
+        let [floor, ours] = in_rounds([Some(floor), Some(ours)]);
+        add(report, &format!("{} from node to node", shown(bytes)), bytes, floor, ours);
+    }
+    Ok(())
+}
+
+fn events(sides: &[Side], report: &mut Report) {
+    let (one, other) = (&sides[0], &sides[1]);
+    let ours = Contender::new(100, || {
+        one.launch();
+        let event = one.queue.record().expect("an event");
+        other.queue.wait_for(&event).expect("a wait");
+        other.launch();
+        other.synchronize();
+    });
+    if let [Some(ours)] = in_rounds([Some(ours)]) {
+        report.note("a launch after a launch of another node, done", &ours);
+    }
+}
+
+fn images(world: &World, sides: &[Side], report: &mut Report) -> Result<()> {
+    let basic = Fixtures::built_in().image(&sides[0].device, "basic")?.context("an image")?;
+    let mut image = basic.to_vec();
+    image.resize(IMAGE, 0);
+    let mut number = 0_u64;
+    let mut load = |is_new: bool| {
+        number += u64::from(is_new);
+        let at = image.len() - 8;
+        image[at..].copy_from_slice(&number.to_le_bytes());
+        let start = Instant::now();
+        let load = |side: &Side| side.device.load_trusted(&*image).expect("the image");
+        let programs: Vec<_> = sides.iter().map(load).collect();
+        let took = start.elapsed();
+        drop(programs);
+        took
+    };
+    let (mut first, mut again) = (Vec::<Duration>::new(), Vec::new());
+    for _ in 0..7 {
+        first.push(load(true));
+        again.push(load(false));
+    }
+    let times = longshore_benches::rounds::Times::new;
+    if let (Some(first), Some(again)) = (times(first), times(again)) {
+        report.note("16 MiB of image on 4 nodes, first", &first);
+        report.note("16 MiB of image on 4 nodes, again", &again);
+    }
+    if let [Some(message)] = in_rounds([Some(world.floor(Kind::To, IMAGE, 2, 1))]) {
+        report.note("an MPI message of 16 MiB", &message);
+    }
+    Ok(())
+}
