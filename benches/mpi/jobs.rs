@@ -55,9 +55,13 @@ pub fn start_all(only: &str) -> Result<()> {
             println!("processes: the program, 1 node with its watcher, 1 helper");
             launcher.start("--pair", 1, 1, only)?;
         }
-        if "between nodes images".contains(only) {
+        if "between nodes".contains(only) {
             println!("processes: the program, 4 nodes with their watchers, 2 helpers");
             launcher.start("--nodes", 4, 2, only)?;
+        }
+        if "images".contains(only) {
+            println!("processes: the program, 4 nodes with their watchers");
+            launcher.start("--images", 4, 0, only)?;
         }
         if "stencil".contains(only) {
             stencil::measure(launcher, launcher.compiler)?;
@@ -83,7 +87,9 @@ impl Launcher {
         command.args(["-n", "1"]).arg(&this).args([job, &helpers]);
         command.env(ONLY, only);
         command.args([":", "-n", &nodes]).arg(release()?.join("longshore-node"));
-        command.args([":", "-n", &helpers]).arg(&this).args(["--helper", &helpers]);
+        if helpers != "0" {
+            command.args([":", "-n", &helpers]).arg(&this).args(["--helper", &helpers]);
+        }
         command.env("LONGSHORE_MPI_PROGRAMS", "1").env("LONGSHORE_NODE_BACKEND", "host");
         run(command)
     }

@@ -1,30 +1,39 @@
 //! One program and four nodes: copies and events between nodes, and images.
 
 use crate::floor::Kind;
-use crate::jobs::includes;
 use crate::pair::{Side, World, add, shown};
 use anyhow::{Context, Result};
 use longshore::MemoryKind;
 use longshore_benches::report::Report;
-use longshore_benches::rounds::{Contender, in_rounds};
+use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_conformance::{Fixtures, TrustedImages};
 use std::time::{Duration, Instant};
 
 const IMAGE: usize = 16 << 20;
 
+/// Measures copies and events between nodes.
 pub fn measure(helpers: usize) -> Result<()> {
     let world = World::new(helpers)?;
-    let sides = (0..4).map(|index| Side::new(&world.host, index)).collect::<Result<Vec<_>>>()?;
+    let sides = sides(&world)?;
     let mut report = Report::new();
-    if includes("between nodes") {
-        copies(&world, &sides, &mut report)?;
-        events(&sides, &mut report);
-    }
-    if includes("images") {
-        images(&world, &sides, &mut report)?;
-    }
+    copies(&world, &sides, &mut report)?;
+    events(&sides, &mut report);
     report.print();
     world.peers.dismiss()
+}
+
+/// Measures the loading of images.
+pub fn measure_images() -> Result<()> {
+    let world = World::new(0)?;
+    let sides = sides(&world)?;
+    let mut report = Report::new();
+    images(&sides, &mut report)?;
+    report.print();
+    Ok(())
+}
+
+fn sides(world: &World) -> Result<Vec<Side>> {
+    (0..4).map(|index| Side::new(&world.host, index)).collect()
 }
 
 fn copies(world: &World, sides: &[Side], report: &mut Report) -> Result<()> {
@@ -66,7 +75,7 @@ fn events(sides: &[Side], report: &mut Report) {
     }
 }
 
-fn images(world: &World, sides: &[Side], report: &mut Report) -> Result<()> {
+fn images(sides: &[Side], report: &mut Report) -> Result<()> {
     let basic = Fixtures::built_in().image(&sides[0].device, "basic")?.context("an image")?;
     let mut image = basic.to_vec();
     image.resize(IMAGE, 0);
@@ -87,13 +96,9 @@ fn images(world: &World, sides: &[Side], report: &mut Report) -> Result<()> {
         first.push(load(true));
         again.push(load(false));
     }
-    let times = longshore_benches::rounds::Times::new;
-    if let (Some(first), Some(again)) = (times(first), times(again)) {
+    if let (Some(first), Some(again)) = (Times::new(first), Times::new(again)) {
         report.note("16 MiB of image on 4 nodes, first", &first);
         report.note("16 MiB of image on 4 nodes, again", &again);
-    }
-    if let [Some(message)] = in_rounds([Some(world.floor(Kind::To, IMAGE, 2, 1))]) {
-        report.note("an MPI message of 16 MiB", &message);
     }
     Ok(())
 }

@@ -16,6 +16,8 @@ const LAUNCHES: usize = 10_000;
 const LAUNCH_BYTES: usize = 48;
 /// Time that a launch may take above MPI's round trip.
 const MORE: Duration = Duration::from_micros(3);
+/// The limit of a measurement without one.
+const NO_LIMIT: Duration = Duration::from_secs(3600);
 const HELPER: i32 = 1;
 
 /// The devices of the nodes, and MPI's own processes.
@@ -128,7 +130,7 @@ fn launches(world: &World, side: &Side, report: &mut Report) {
 }
 
 fn copies(world: &World, side: &Side, report: &mut Report) -> Result<()> {
-    for bytes in [4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {
+    for bytes in [8, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {
         let count = ((4 << 20) / bytes).clamp(2, 200);
         let (source, mut target) = (vec![1_u8; bytes], vec![0_u8; bytes]);
         let buffer = side.device.buffer_of(&side.queue, &source)?;
@@ -153,17 +155,17 @@ pub fn add(
     ours: Option<Times>,
 ) {
     let (Some(floor), Some(ours)) = (floor, ours) else { return };
-    let share = if bytes >= 1 << 20 { 0.9 } else { 0.0 };
-    let limit = match share > 0.0 {
-        true => Limit::share(share, &floor),
-        false => Limit::from_floor("none", &floor, |_| Duration::MAX),
+    let limit = match bytes >= 1 << 20 {
+        true => Limit::share(0.9, &floor),
+        false => Limit::from_floor("none", &floor, |_| NO_LIMIT),
     };
     report.row(name, Some(&floor), &ours, limit);
 }
 
 pub fn shown(bytes: usize) -> String {
     match bytes {
-        0..1_048_576 => format!("{} KiB", bytes >> 10),
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
         _ => format!("{} MiB", bytes >> 20),
     }
 }

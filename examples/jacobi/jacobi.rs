@@ -97,7 +97,7 @@ impl Part {
 
     /// Queues one step of this part. The event is reached when the step is done.
     fn step(&self, extent: Extent, step: usize) -> Result<Event> {
-        let grid = Grid::for_extent([extent.columns, extent.rows, 1], [256, 4, 1])?;
+        let grid = Grid::for_extent([extent.columns, extent.rows, 1], [1024, 1, 1])?;
         let (from, to) = (&self.cells[step % 2], &self.cells[(step + 1) % 2]);
         let arguments = (from, to, extent.columns as u64, extent.rows as u64);
         // SAFETY: the kernel takes (pointer, pointer, u64, u64), and stays within the cells. A

@@ -3,7 +3,7 @@
 #include <longshore_device.h>
 
 /* Sets each cell of `to`, without the edge, to the mean of its neighbours in `from`. */
-LONGSHORE_KERNEL(jacobi, (const double *from, double *to, uint64_t columns, uint64_t rows)) {
+LONGSHORE_KERNEL(jacobi, (const double *restrict from, double *restrict to, uint64_t columns, uint64_t rows)) {
   uint64_t column = longshore_global_id(0), row = longshore_global_id(1);
   if (column >= columns || row >= rows) return;
   uint64_t width = columns + 2, at = (row + 1) * width + column + 1;

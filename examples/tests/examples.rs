@@ -38,15 +38,15 @@ fn example_in_c(folder: &Path) -> PathBuf {
     program
 }
 
-/// Compiles the kernels. Without a clang, prints that and returns `None`.
-fn kernels(folder: &Path) -> Option<PathBuf> {
+/// Compiles the kernels of a source. Without a clang, prints that and returns `None`.
+fn kernels(source: &str, folder: &Path) -> Option<PathBuf> {
     let Some(clang) = clangs().pop() else {
         println!("not tried: no clang is installed");
         return None;
     };
     let image = folder.join("kernels.img");
     let mut compiler = Command::new(command());
-    compiler.arg("cc").arg(root().join("examples/kernels.c")).args(["--clang", clang]);
+    compiler.arg("cc").arg(root().join(source)).args(["--clang", clang]);
     assert!(compiler.arg("-o").arg(&image).status().unwrap().success());
     Some(image)
 }
@@ -63,7 +63,7 @@ fn output(program: &Path, image: &Path, devices: &str) -> Output {
 /// clang.
 fn runs(program: &Path, devices: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let Some(image) = kernels(folder.path()) else { return String::new() };
+    let Some(image) = kernels("examples/kernels.c", folder.path()) else { return String::new() };
     let output = output(program, &image, devices);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", program.display());
@@ -105,6 +105,25 @@ fn two_queues_make_and_add_blocks() {
 fn several_devices_share_the_values() {
     let said = runs(&example("several_devices"), "3");
     assert!(said.is_empty() || said.lines().count() == 3, "{said}");
+}
+
+#[test]
+fn rows_on_several_devices_become_those_on_one_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(image) = kernels("examples/jacobi/kernel.c", folder.path()) else { return };
+    let cells = |devices: &str, steps: &str| {
+        let file = folder.path().join(format!("cells-{devices}-{steps}"));
+        let mut command = Command::new(example("jacobi"));
+        command.arg(&image).args(["64", steps]).arg(&file).env("LONGSHORE_BACKEND", "host");
+        command.env("LONGSHORE_HOST_DEVICES", devices).env_remove("LONGSHORE_DEVICES");
+        let output = command.env("LONGSHORE_PLUGIN_PATH", host_plugin()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read(file).unwrap()
+    };
+    let one = cells("1", "25");
+    assert_eq!(one.len(), 64 * 66 * size_of::<f64>());
+    assert!(one == cells("4", "25"), "the cells differ");
+    assert!(one != cells("4", "24"), "steps change nothing");
 }
 
 fn plugin() -> PathBuf {

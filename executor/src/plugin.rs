@@ -22,4 +22,4 @@ pub use proxy::{
     IsolatedPlatform, IsolatedProcess, IsolatedQueue, Isolation, OpenOutcome, Proxies, Record,
     Refusal,
 };
-pub use serve::{Images, Server, SharedPlatform};
+pub use serve::{FindSender, Images, Server, SharedPlatform};

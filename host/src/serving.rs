@@ -4,7 +4,7 @@ use crate::PluginDescription;
 use crate::backend::{AnyPlatform, Either};
 use crate::discovery::LoadedPlugin;
 use crate::host::Host;
-use longshore_executor::plugin::{Channel, Images, Server, SharedPlatform};
+use longshore_executor::plugin::{Channel, FindSender, Images, Server, SharedPlatform};
 use longshore_plugin_api::Result;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -96,9 +96,9 @@ impl ServedPlugin {
         unsafe { self.server.copy_here(device, address, here, bytes, to_device) }
     }
 
-    /// Executes a request without a reply. Does not block.
-    pub fn post(&self, request: &[u8]) {
-        self.server.post(request);
+    /// Executes a request without a reply. `peer` returns the channel to the sender. Does not block.
+    pub fn post(&self, peer: FindSender<'_>, request: &[u8]) {
+        self.server.post(peer, request);
     }
 }
 

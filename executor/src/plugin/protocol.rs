@@ -159,8 +159,10 @@ pub(super) enum Request<'a> {
         signal: u64,
         from: Address,
     },
+    /// The arrival of an announced event, or the error in place of it.
     Signal {
         signal: u64,
+        failure: Option<Error>,
     },
     Fill {
         queue: Id,

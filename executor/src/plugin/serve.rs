@@ -22,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 pub(super) use requests::encode_reply;
 
 use super::channel::Channel;
-use super::protocol::{self, CALL, POST, Request};
+use super::protocol::{self, CALL, Exchange, POST, Request};
 pub use images::Images;
 use images::Uploads;
 use library::{ConnectedLibrary, OpenRequest};
@@ -141,24 +141,33 @@ impl<B: Backend> Server<B> {
     }
 
     /// Executes a request without a reply. The next call that waits for the queue reports a
-    /// failure. Does not block.
-    pub fn post(&self, argument: &[u8]) {
-        let done = protocol::decode(argument).and_then(|request| self.take(request));
+    /// failure. `peer` returns the channel to the sender. Does not block.
+    pub fn post(&self, peer: FindSender<'_>, argument: &[u8]) {
+        let done = protocol::decode(argument).and_then(|request| self.take(peer, request));
         if let Err(error) = done {
             log::warn!("{error}");
         }
     }
 
-    fn take(&self, request: Request<'_>) -> Result<(), Error> {
+    fn take(&self, peer: FindSender<'_>, request: Request<'_>) -> Result<(), Error> {
         let (queue, result) = match request {
             Request::Launch(launch) if !launch.shape.wait => (launch.queue, self.launch(&launch)),
             Request::CopyIn { queue, device, address, content } => {
                 (queue, self.copy_in_later(queue, device, address, content))
             }
             Request::WaitEvent { queue, event } => (queue, self.wait_event(queue, event)),
-            Request::Signal { signal } => {
-                self.signals.arrive(signal);
+            Request::Signal { signal, failure } => {
+                self.signals.arrive(signal, failure);
                 return Ok(());
+            }
+            Request::Announce { event, to, signal } => {
+                return self.announce(&sender(peer)?, event, to, signal);
+            }
+            Request::AwaitSignal { queue, signal, from } => {
+                (queue, sender(peer).and_then(|peer| self.await_signal(&peer, queue, signal, from)))
+            }
+            Request::Exchange(exchange @ Exchange { queue: Some(queue), wait: false, .. }) => {
+                (queue, sender(peer).and_then(|peer| self.exchange(&peer, &exchange)))
             }
             Request::Copy(copy) if !copy.wait => (copy.queue, self.copy(&copy)),
             Request::Fill { queue, address, bytes, pattern, wait: false } => {
@@ -182,6 +191,14 @@ impl<B: Backend> Server<B> {
             }
         }
     }
+}
+
+/// A function that returns the channel to the sender of a message, if there still is one. Few
+/// messages need the channel.
+pub type FindSender<'a> = &'a dyn Fn() -> Option<Arc<dyn Channel>>;
+
+fn sender(peer: FindSender<'_>) -> Result<Arc<dyn Channel>, Error> {
+    peer().ok_or_else(bulk::unreachable)
 }
 
 /// Logs a request that needs a reply but came as a message without one.

@@ -55,9 +55,9 @@ impl Service for Target {
         }
     }
 
-    fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
+    fn post(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) {
         if Server::<Remote>::has(method) {
-            self.plugins.post(argument);
+            self.plugins.post(&|| Some(Arc::clone(peer) as _), argument);
         } else if CompilerServer::has(method) {
             self.compiler.post(argument);
         }

@@ -353,7 +353,11 @@ impl Service for Node {
             return;
         }
         if let Some(plugin) = self.plugin(from.plugin as u16) {
-            plugin.post(argument);
+            let sender = || {
+                let endpoint = self.endpoint.get()?;
+                endpoint.channel(i32::try_from(from.rank).ok()?, from.plugin as u16)
+            };
+            plugin.post(&sender, argument);
         }
     }
 

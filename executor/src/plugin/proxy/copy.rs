@@ -162,7 +162,7 @@ impl IsolatedQueue {
                 });
                 match copy.wait {
                     true => self.waiting(|| self.link.ask_and_finish(&exchange)),
-                    false => self.queueing(|| self.link.ask(&exchange)),
+                    false => self.queueing(|| self.link.post(&exchange)),
                 }
             }
             (Place::Device(there), Place::Device(here)) => {

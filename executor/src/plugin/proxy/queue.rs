@@ -184,8 +184,8 @@ impl IsolatedQueue {
             return event.id_for(&self.link).map(drop);
         };
         let signal = SIGNALS.fetch_add(1, Ordering::Relaxed);
-        event.link().ask::<()>(&Request::Announce { event: event.id(), to, signal })?;
-        self.queueing(|| self.link.ask(&Request::AwaitSignal { queue: self.id, signal, from }))
+        event.link().post(&Request::Announce { event: event.id(), to, signal })?;
+        self.queueing(|| self.link.post(&Request::AwaitSignal { queue: self.id, signal, from }))
     }
 
     /// Refuses: a handle of the driver is valid in the other process alone.

@@ -1,6 +1,7 @@
 //! The plugin's objects, by number.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use longshore_plugin_api::{Backend, Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::{Mutex, RwLock};
@@ -29,6 +30,8 @@ struct Place<T> {
 pub(in crate::plugin) struct Device<B: Backend> {
     /// Queues for work in no queue of the host, while none uses them; dropped before the device.
     own_queues: Mutex<Vec<B::Queue>>,
+    /// Queues for signals to other processes; dropped before the device.
+    signallers: Mutex<Vec<Signaller<B>>>,
     pub(in crate::plugin) device: B::Device,
     /// Addresses of host memory for pieces of copies, while none uses them.
     pub(super) staging: Mutex<Vec<u64>>,
@@ -40,10 +43,17 @@ pub(in crate::plugin) struct Device<B: Backend> {
     pub(super) is_transferable: bool,
 }
 
+/// A queue that waits for one event at a time, and whether it has no work.
+struct Signaller<B: Backend> {
+    queue: B::Queue,
+    is_free: Arc<AtomicBool>,
+}
+
 impl<B: Backend> Device<B> {
     pub(super) fn new(device: B::Device, is_accessible: bool, is_transferable: bool) -> Self {
-        let (own_queues, staging, pinned) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { own_queues, device, staging, pinned, is_accessible, is_transferable }
+        let (own_queues, signallers) = (Mutex::default(), Mutex::default());
+        let (staging, pinned) = (Mutex::default(), Mutex::default());
+        Self { own_queues, signallers, device, staging, pinned, is_accessible, is_transferable }
     }
 
     /// Takes a queue for work in no queue of the host.
@@ -69,12 +79,36 @@ impl<B: Backend> Device<B> {
         }
     }
 
+    /// Calls `run` with a queue that has no work, and with its flag, which is set when it has none
+    /// again.
+    ///
+    /// # Errors
+    /// The driver's errors, and every error of `run`.
+    pub(super) fn with_signaller(
+        &self,
+        run: impl FnOnce(&B::Queue, Arc<AtomicBool>) -> Result<()>,
+    ) -> Result<()> {
+        let mut signallers = self.signallers.lock();
+        let mut all = signallers.iter();
+        let index = all.position(|signaller| signaller.is_free.swap(false, Ordering::Acquire));
+        let index = match index {
+            Some(index) => index,
+            None => {
+                let queue = self.device.create_queue()?;
+                signallers.push(Signaller { queue, is_free: Arc::default() });
+                signallers.len() - 1
+            }
+        };
+        let Signaller { queue, is_free } = &signallers[index];
+        run(queue, Arc::clone(is_free)).inspect_err(|_| is_free.store(true, Ordering::Release))
+    }
+
     /// Closes the device after its own queues and memory.
     ///
     /// # Errors
     /// The driver's errors.
     pub(super) fn close(self) -> Result<()> {
-        drop(self.own_queues);
+        drop((self.own_queues, self.signallers));
         for address in self.staging.into_inner() {
             if let Err(error) = self.device.free(MemoryKind::Host, address) {
                 log::warn!("freeing staging memory: {error}");

@@ -1,7 +1,8 @@
 //! Signals between processes: how a queue waits for an event of another process.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use longshore_plugin_api::{Backend, Error, ErrorCode, Queue as _, Result};
@@ -16,7 +17,7 @@ use crate::plugin::protocol::{Id, POST, Request, encode};
 /// The signals that have arrived and that no queue has waited for yet.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
-    arrived: Mutex<HashSet<u64>>,
+    arrived: Mutex<HashMap<u64, Option<Error>>>,
     changed: Condvar,
 }
 
@@ -24,21 +25,28 @@ pub(super) struct Signals {
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Signals {
-    pub(super) fn arrive(&self, signal: u64) {
-        self.arrived.lock().insert(signal);
+    /// Notes a signal, or the error in place of it.
+    pub(super) fn arrive(&self, signal: u64, failure: Option<Error>) {
+        self.arrived.lock().insert(signal, failure);
         self.changed.notify_all();
     }
 
-    /// Blocks until a signal arrives. Returns false if `is_lost` becomes true before.
-    fn wait(&self, signal: u64, is_lost: impl Fn() -> bool) -> bool {
+    /// Blocks until a signal arrives.
+    ///
+    /// # Errors
+    /// The error in place of the signal, and the one of `lost` as soon as there is one.
+    fn wait(&self, signal: u64, lost: impl Fn() -> Option<Error>) -> Result<()> {
         let mut arrived = self.arrived.lock();
         loop {
-            if arrived.remove(&signal) {
-                return true;
+            if let Some(failure) = arrived.remove(&signal) {
+                return failure.map_or(Ok(()), Err);
             }
             let is_late = self.changed.wait_for(&mut arrived, LOOK).timed_out();
-            if is_late && is_lost() && !arrived.contains(&signal) {
-                return false;
+            if is_late
+                && let Some(error) = lost()
+                && !arrived.contains_key(&signal)
+            {
+                return Err(error);
             }
         }
     }
@@ -50,8 +58,11 @@ impl<B: Backend> Server<B> {
         queue.queue.wait_event(&event.event)
     }
 
-    /// Has a queue of its own wait for the event's last record and then send the signal. Does not
-    /// block.
+    /// Has a queue of the device wait for the event's last record and then send the signal. If that
+    /// fails, the signal is sent with the error. Does not block.
+    ///
+    /// # Errors
+    /// The error of a process that cannot be reached.
     pub(super) fn announce(
         &self,
         peer: &Arc<dyn Channel>,
@@ -59,13 +70,25 @@ impl<B: Backend> Server<B> {
         to: Address,
         signal: u64,
     ) -> Result<()> {
-        let event = self.events.get(event)?;
         let channel = peer.neighbour(to).ok_or_else(unreachable)?;
-        let queue = event.device.own_queue()?;
-        queue.wait_event(&event.event)?;
-        queue_function::<B>(&queue, move || {
+        let send = {
+            let channel = Arc::clone(&channel);
             // If the other process is gone, so is its queue.
-            let _ = channel.post(POST, &encode(&Request::Signal { signal }));
+            move |failure| drop(channel.post(POST, &encode(&Request::Signal { signal, failure })))
+        };
+        let queued = self.events.get(event).and_then(|event| {
+            event.device.with_signaller(|queue, is_free| {
+                queue.wait_event(&event.event)?;
+                let send = send.clone();
+                queue_function::<B>(queue, move || {
+                    send(None);
+                    is_free.store(true, Ordering::Release);
+                })
+            })
+        });
+        queued.or_else(|error| {
+            send(Some(error));
+            Ok(())
         })
     }
 
@@ -81,11 +104,14 @@ impl<B: Backend> Server<B> {
         let sender = peer.neighbour(from).ok_or_else(unreachable)?;
         let signals = Arc::clone(&self.signals);
         let waiting = Arc::clone(&queue);
+        let lost = move || {
+            let why = sender.ended()?;
+            let message = format!("the process of an awaited event is lost: {why}");
+            Some(Error::new(ErrorCode::BackendFailure, message))
+        };
         queue_function::<B>(&queue.queue, move || {
-            if !signals.wait(signal, || sender.ended().is_some()) {
-                let why = sender.ended().map_or_else(String::new, |why| format!(": {why}"));
-                let message = format!("the process of an awaited event is lost{why}");
-                waiting.defer(Error::new(ErrorCode::BackendFailure, message));
+            if let Err(error) = signals.wait(signal, lost) {
+                waiting.defer(error);
             }
         })
     }
@@ -98,14 +124,17 @@ mod tests {
     #[test]
     fn a_signal_is_seen_whether_it_comes_before_or_after_the_wait_and_once() {
         let signals = Signals::default();
-        signals.arrive(1);
-        assert!(signals.wait(1, || false));
-        assert!(!signals.wait(1, || true));
+        let error = || Error::new(ErrorCode::InvalidEvent, "no such event");
+        signals.arrive(1, None);
+        signals.wait(1, || Some(error())).unwrap();
+        assert_eq!(signals.wait(1, || Some(error())), Err(error()));
+        signals.arrive(3, Some(error()));
+        assert_eq!(signals.wait(3, || None), Err(error()));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| signals.wait(2, || false));
+            let waits = scope.spawn(|| signals.wait(2, || None));
             std::thread::sleep(Duration::from_millis(20));
-            signals.arrive(2);
-            assert!(waits.join().unwrap());
+            signals.arrive(2, None);
+            waits.join().unwrap().unwrap();
         });
     }
 }
