@@ -37,7 +37,7 @@ pub struct Order {
     pub is_leader: bool,
 }
 
-/// The processes of the figures: rank 0 is the program, the others are helpers.
+/// The processes of the figures: rank 0 is the program, and all other ranks are helpers.
 #[derive(Clone, Copy)]
 pub struct Peers {
     mpi: &'static Mpi,

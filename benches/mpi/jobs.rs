@@ -44,7 +44,7 @@ pub fn start_all(only: &str) -> Result<()> {
                 Ok(number) => vec![number],
                 Err(_) => SCALES.to_vec(),
             };
-            // A launcher that cannot start so many starts no more either.
+            // A launcher that fails for this number fails for greater numbers too.
             let failed = all.into_iter().find_map(|nodes| launcher.start_many(nodes).err());
             if let Some(error) = failed {
                 println!("{error:#}");

@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Queues one step of all parts.
+/// Submits one step of all parts to their queues.
 fn run(parts: &[Part], extent: Extent, step: usize) -> Result<()> {
     let steps = parts.iter().map(|part| part.step(extent, step)).collect::<Result<Vec<Event>>>()?;
     for (index, part) in parts.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Part {
         Ok(Self { queue, kernel, cells })
     }
 
-    /// Queues one step of this part. The event is reached when the step is done.
+    /// Submits one step of this part to its queue. The event is reached when the step is done.
     fn step(&self, extent: Extent, step: usize) -> Result<Event> {
         let grid = Grid::for_extent([extent.columns, extent.rows, 1], [1024, 1, 1])?;
         let (from, to) = (&self.cells[step % 2], &self.cells[(step + 1) % 2]);

@@ -108,7 +108,7 @@ fn several_devices_share_the_values() {
 }
 
 #[test]
-fn rows_on_several_devices_become_those_on_one_device() {
+fn rows_on_several_devices_equal_the_rows_on_one_device() {
     let folder = tempfile::tempdir().unwrap();
     let Some(image) = kernels("examples/jacobi/kernel.c", folder.path()) else { return };
     let cells = |devices: &str, steps: &str| {
