@@ -3,6 +3,7 @@
 mod bad_input;
 mod basics;
 mod close;
+mod collectives;
 mod context;
 mod copies;
 mod direct;
@@ -58,6 +59,7 @@ pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         memory::BEHAVIOURS,
         copies::BEHAVIOURS,
         rectangles::BEHAVIOURS,
+        collectives::BEHAVIOURS,
         queues::BEHAVIOURS,
         events::BEHAVIOURS,
         waits::BEHAVIOURS,

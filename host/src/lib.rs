@@ -84,6 +84,7 @@
 
 mod absence;
 mod backend;
+mod collective;
 mod device;
 mod discovery;
 mod environment;
@@ -109,6 +110,9 @@ mod sync;
 #[doc(hidden)]
 pub mod units;
 
+#[doc(hidden)]
+pub use collective::combine_elements;
+pub use collective::{Group, Reducible};
 pub use device::{CloseReport, Device, Leak};
 pub use discovery::{Candidate, IsolateLimits, IsolateSandbox, Outcome, Probe, probe_main};
 pub use environment::Environment;
@@ -169,10 +173,10 @@ macro_rules! include_kernels {
 /// A plugin's description of itself: backend, name, version, vendor, image formats and driver.
 pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
-    Acceptance, ArgumentKind, ArgumentPassing, ArgumentType, DeviceInfo, DeviceType, Error,
-    ErrorCode, Extent, FpCapability, InfoType, InfoValue, KernelAttributes, LinkedPlugin,
-    MemoryKind, Pitch, PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection,
-    ProfileSectionKind, Result, SymbolKind, VendorError,
+    Acceptance, ArgumentKind, ArgumentPassing, ArgumentType, CollectiveElement,
+    CollectiveOperation, DeviceInfo, DeviceType, Error, ErrorCode, Extent, FpCapability, InfoType,
+    InfoValue, KernelAttributes, LinkedPlugin, MemoryKind, Pitch, PlatformInfo, PoolTracker,
+    PrefetchTarget, ProfileSection, ProfileSectionKind, Result, SymbolKind, VendorError,
 };
 
 /// The types that any thread may use: a compile-time check of `Send + Sync`.

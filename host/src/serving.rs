@@ -5,6 +5,7 @@ use crate::backend::{AnyPlatform, Either};
 use crate::discovery::LoadedPlugin;
 use crate::host::Host;
 use longshore_executor::plugin::{Channel, Images, Server, SharedPlatform};
+use longshore_plugin_api::Result;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -16,8 +17,15 @@ pub struct ServedPlugin {
 }
 
 impl Host {
-    /// Returns a server for each plugin with a selected device. The servers keep images in `images`.
-    pub fn served_plugins(&self, images: &Arc<Images>) -> Vec<ServedPlugin> {
+    /// Returns a server for each plugin with a selected device. The servers keep images in
+    /// `images`.
+    /// `is_transferable` returns whether channels may transfer memory of a plugin's devices at its
+    /// addresses, although this process does not reach it.
+    pub fn served_plugins(
+        &self,
+        images: &Arc<Images>,
+        is_transferable: impl Fn(&PluginDescription) -> bool,
+    ) -> Vec<ServedPlugin> {
         let mut served: Vec<ServedPlugin> = Vec::new();
         for entry in self.devices() {
             let (plugin, index) = (entry.loaded_plugin(), entry.facts().index);
@@ -26,7 +34,9 @@ impl Host {
                 None => {
                     let platform: SharedPlatform<Either> =
                         Arc::new(PluginPlatform(Arc::clone(plugin)));
-                    let server = Server::of_platform(platform).with_images(Arc::clone(images));
+                    let server = Server::for_platform(platform)
+                        .with_images(Arc::clone(images))
+                        .with_transferable_memory(is_transferable(plugin.description()));
                     let plugin = Arc::clone(plugin);
                     served.push(ServedPlugin { plugin, server, devices: vec![index] });
                 }
@@ -51,8 +61,39 @@ impl ServedPlugin {
     ///
     /// # Errors
     /// A text for a malformed request. The plugin's errors are replies.
-    pub fn call(&self, channel: &Arc<dyn Channel>, request: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn call(
+        &self,
+        channel: &Arc<dyn Channel>,
+        request: &[u8],
+    ) -> std::result::Result<Vec<u8>, String> {
         self.server.call(channel, request)
+    }
+
+    /// Returns whether a channel may transfer the memory of an open device at its addresses.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open.
+    pub fn is_transferable(&self, device: u64) -> Result<bool> {
+        self.server.is_transferable(device)
+    }
+
+    /// Copies between memory of an open device and of this process. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open; the errors of the plugin.
+    ///
+    /// # Safety
+    /// Both ranges are valid during the call.
+    pub unsafe fn copy_here(
+        &self,
+        device: u64,
+        address: u64,
+        here: *mut u8,
+        bytes: u64,
+        to_device: bool,
+    ) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.server.copy_here(device, address, here, bytes, to_device) }
     }
 
     /// Executes a request without a reply. Does not block.

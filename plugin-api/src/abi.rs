@@ -18,8 +18,9 @@ pub use entry::{
 };
 pub use tables::*;
 pub use values::{
-    Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,
-    GlobalInfo, HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT,
-    LAUNCH_WORDS, Launch, ModuleHandle, PlatformHandle, PoolTracker, ProfileVisitor, QueueHandle,
-    Rect, RectEnd, Sink, SymbolVisitor, Text,
+    Bytes, COLLECTIVE_ROOT_HOST, COLLECTIVE_ROOT_NONE, COPY_WAIT, Collective, CollectiveMember,
+    Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill, GlobalInfo,
+    HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT, LAUNCH_WORDS, Launch,
+    ModuleHandle, PlatformHandle, PoolTracker, ProfileVisitor, QueueHandle, Rect, RectEnd, Sink,
+    SymbolVisitor, Text,
 };

@@ -23,6 +23,8 @@ pub fn describe_layouts() -> String {
         CopyRequest,
         RectEnd,
         Rect,
+        CollectiveMember,
+        Collective,
         Fill,
         HostFunction,
         TableRef,

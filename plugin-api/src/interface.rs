@@ -7,6 +7,7 @@
 //! receives its part. The documentation of `longshore-interface` explains the attributes. A comment
 //! here is also the comment of the function in C.
 
+use crate::collective::CollectiveRequest;
 use crate::error::{Result, unsupported};
 use crate::image::{Acceptance, CodeTarget, ImageBytes, ImageEntry};
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
@@ -277,6 +278,21 @@ interface! {
         #[check(bounds::code_target(plugin, &reply))]
         fn code_target(&self) -> Result<CodeTarget> {
             Err(unsupported("LLVM bitcode"))
+        }
+
+        /// Performs an operation over the memory of several devices of the platform, of which this
+        /// device is one. The host has waited for all earlier work on the memory. The operation
+        /// does not end before all members have their results. Blocks.
+        ///
+        /// # Errors
+        /// `Unsupported` for an operation that the platform cannot perform over these devices: it
+        /// has no effect then, and the host performs it by copies. The driver's errors; the
+        /// destinations have any content then.
+        #[table("collectives", "operations over the memory of several devices")]
+        #[request(Collective)]
+        #[isolated(by_hand)]
+        fn collective(&self, _operation: &CollectiveRequest<'_, B::Device>) -> Result<()> {
+            Err(unsupported("collective operations"))
         }
 
         /// Closes the device, which ends even if the call returns an error. In Rust, the default

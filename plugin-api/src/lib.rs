@@ -191,6 +191,7 @@ pub mod abi;
 mod argument_type;
 pub mod backend;
 pub mod bounds;
+mod collective;
 mod description;
 mod error;
 mod export;
@@ -215,6 +216,10 @@ pub use argument_type::{ArgumentKind, ArgumentType};
 pub use backend::{
     Acceptance, Backend, CodeTarget, Connected, Device, Event, ImageBytes, ImageEntry, Module,
     Platform, Plugin, Queue, is_bitcode,
+};
+pub use collective::{
+    CollectiveElement, CollectiveKind, CollectiveMember, CollectiveOperation, CollectiveRequest,
+    CollectiveRoot,
 };
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};

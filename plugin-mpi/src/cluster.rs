@@ -1,16 +1,22 @@
 //! The nodes of this process. All its hosts share them, until MPI is finalized.
 
+mod collective;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use longshore_executor::plugin::{Address, Attached, Channel, Digest, Handler, Images, Record};
-use longshore_executor::rpc::EndReason;
+use longshore_executor::plugin::{
+    Address, Attached, Channel, Collective, Digest, Handler, Images, Record,
+};
+use longshore_executor::rpc::{CallError, EndReason};
 use longshore_mpi::{Mpi, ThreadLevel};
+use longshore_plugin_api::Error;
 use parking_lot::{Mutex, RwLock};
 
+use crate::collective::Sets;
 use crate::endpoint::{Endpoint, MpiChannel, Options, Service};
 use crate::hello::{self, Greeting, HELLO, Hello, LOG, LogRecord, MOST_PLUGINS, NODE, VERSION};
 use crate::images::distribute;
@@ -25,8 +31,10 @@ pub(crate) struct Cluster {
     endpoint: Arc<Endpoint>,
     program: Arc<Program>,
     nodes: Vec<Arc<Node>>,
-    #[allow(dead_code, reason = "used by collective operations")]
-    pub(crate) comms: Comms,
+    comms: Comms,
+    sets: Sets,
+    /// Held during a collective operation: all processes perform the operations in one order.
+    collecting: Mutex<()>,
     sessions: Mutex<BTreeSet<u16>>,
     kept: Mutex<HashMap<Digest, HashSet<i32>>>,
 }
@@ -194,9 +202,18 @@ impl Cluster {
             has_pulse: endpoint.is_threaded(),
         };
         let mut nodes = Vec::new();
-        for (index, world_rank) in crew.nodes.iter().enumerate() {
-            let rank = index as i32 + 1;
-            match greet(&endpoint, rank, &greeting, settings.connect_limit) {
+        let greeting = hello::encode(&greeting);
+        let requests: Vec<_> =
+            (1..=crew.nodes.len() as i32).map(|rank| (rank, greeting.clone())).collect();
+        let limit = Some(settings.connect_limit);
+        let (mut meanwhile, mut on_failure) = (|| {}, || {});
+        let replies =
+            endpoint.call_all(NODE, HELLO, &requests, limit, &mut meanwhile, &mut on_failure);
+        for ((rank, _), (reply, world_rank)) in
+            requests.iter().zip(replies.into_iter().zip(&crew.nodes))
+        {
+            let rank = *rank;
+            match read_hello(reply) {
                 Ok(hello) => {
                     let node = Node { rank, hello };
                     program.names.write().insert(rank, node.name());
@@ -218,11 +235,29 @@ impl Cluster {
             program: Arc::clone(&program),
             nodes,
             comms,
+            sets: Sets::default(),
+            collecting: Mutex::default(),
             sessions,
             kept,
         });
         let _ = program.cluster.set(Arc::downgrade(&cluster));
         Ok(cluster)
+    }
+
+    /// Reports a lost node to the other nodes, which may exchange data with it. Does not block.
+    fn report_lost(self: Arc<Self>, lost: i32) {
+        let report = move || {
+            for node in self.nodes.iter().filter(|node| node.rank != lost) {
+                if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
+                    // A node that is lost as well needs no report.
+                    let _ = channel.post(hello::LOST, &lost.to_le_bytes());
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("longshore-mpi-lost".to_owned());
+        if let Err(error) = thread.spawn(report) {
+            log::warn!("no thread can be started to report a lost node: {error}");
+        }
     }
 
     /// Ends the nodes and the endpoint. Returns whether MPI can be finalized.
@@ -345,11 +380,18 @@ impl Service for Program {
         {
             log::error!("{name} is lost: {why}");
         }
+        if let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) {
+            cluster.report_lost(rank);
+        }
     }
 
     fn keep_image(&self, rank: i32, image: &[u8], is_gone: bool) -> Option<Result<Digest, String>> {
         let cluster = self.cluster.get()?.upgrade()?;
         Some(cluster.keep_image(rank, image, is_gone))
+    }
+
+    fn collective(&self, operation: &Collective<'_>) -> Option<Result<(), Error>> {
+        self.cluster.get()?.upgrade()?.collective(operation)
     }
 }
 
@@ -371,14 +413,7 @@ impl Program {
     }
 }
 
-fn greet(
-    endpoint: &Arc<Endpoint>,
-    rank: i32,
-    greeting: &Greeting,
-    limit: Duration,
-) -> Result<Hello, String> {
-    let channel = endpoint.channel(rank, NODE).ok_or("it is not in the communicator")?;
-    let reply = channel.call(Some(limit), HELLO, &hello::encode(greeting));
+fn read_hello(reply: Result<Vec<u8>, CallError>) -> Result<Hello, String> {
     let hello: Hello = hello::decode(&reply.map_err(|error| error.to_string())?)
         .map_err(|error| error.message().to_owned())?;
     match hello.version {

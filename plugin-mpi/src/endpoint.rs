@@ -22,15 +22,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-use longshore_executor::plugin::{Address, Digest};
+use longshore_executor::plugin::{Address, Collective, Digest};
 use longshore_executor::rpc::{CallError, EndReason};
 use longshore_mpi::{Comm, Mpi, MpiError, Source, Tag, ThreadLevel};
+use longshore_plugin_api::Error;
 use parking_lot::{Mutex, ReentrantMutex};
 
 use backoff::Backoff;
 use frame::{Header, Kind};
 use outbox::When;
-use peer::Peer;
+use peer::{Life, Peer};
 use receiver::Receiver;
 use threads::Threads;
 
@@ -71,6 +72,11 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Performs a collective operation: see `Channel::collective`.
+    fn collective(&self, _operation: &Collective<'_>) -> Option<Result<(), Error>> {
+        None
+    }
+
     /// Handles the farewell of a process. Must not block.
     fn bye(&self, _rank: i32) {}
 }
@@ -108,8 +114,16 @@ pub struct Endpoint {
     activity: AtomicU64,
     started: Instant,
     is_over: AtomicBool,
-    /// Held by the monitor while it calls MPI.
-    monitor: Mutex<()>,
+    /// The monitor's state, locked while the monitor calls MPI.
+    life: Mutex<Life>,
+}
+
+/// A sent call.
+struct Begun {
+    rank: i32,
+    tag: i32,
+    request: longshore_mpi::Request,
+    slot: replies::Slot,
 }
 
 /// A received call.
@@ -160,7 +174,7 @@ impl Endpoint {
             activity: AtomicU64::new(0),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
-            monitor: Mutex::default(),
+            life: Mutex::default(),
         });
         endpoint.receiver.lock().post(&endpoint).map_err(|error| error.to_string())?;
         if is_threaded {
@@ -181,6 +195,71 @@ impl Endpoint {
         self.check(rank).is_ok()
     }
 
+    /// Returns the reason for the loss of a process.
+    pub fn why_lost(&self, rank: i32) -> Option<EndReason> {
+        self.check(rank).err()
+    }
+
+    /// Returns the MPI library. With less than `MPI_THREAD_MULTIPLE`, callers serialize its calls.
+    pub fn mpi(&self) -> &'static Mpi {
+        self.mpi
+    }
+
+    /// Calls `is_done` until it returns true; gives up if `is_over` returns a reason. Blocks.
+    ///
+    /// # Errors
+    /// A failure of MPI, and the reason to give up.
+    pub fn poll_until(
+        &self,
+        is_done: &mut dyn FnMut(&Mpi) -> Result<bool, MpiError>,
+        is_over: &dyn Fn() -> Option<EndReason>,
+    ) -> Result<(), EndReason> {
+        let mut backoff = Backoff::new();
+        while !self.with(&mut *is_done)? {
+            if backoff.is_long() {
+                if let Some(why) = is_over() {
+                    return Err(why);
+                }
+                self.assist();
+            }
+            backoff.pause();
+        }
+        Ok(())
+    }
+
+    /// Calls a plugin of several processes and waits for all replies, after running `meanwhile`. A
+    /// process whose reply takes longer than `limit` is lost.
+    /// Runs `on_failure` once, if one of several calls fails. Blocks.
+    pub fn call_all(
+        &self,
+        plugin: u16,
+        method: u32,
+        requests: &[(i32, Vec<u8>)],
+        limit: Option<Duration>,
+        meanwhile: &mut dyn FnMut(),
+        on_failure: &mut dyn FnMut(),
+    ) -> Vec<Result<Vec<u8>, CallError>> {
+        let begun = requests
+            .iter()
+            .map(|(rank, argument)| self.begin_call((*rank, plugin), method, argument));
+        let begun: Vec<_> = begun.collect();
+        let mut has_failed = begun.iter().any(Result::is_err);
+        if has_failed {
+            on_failure();
+        } else {
+            meanwhile();
+        }
+        let end = |call: Result<Begun, CallError>| {
+            let reply = call.and_then(|call| self.end_call(call, limit));
+            if reply.is_err() && !has_failed {
+                has_failed = true;
+                on_failure();
+            }
+            reply
+        };
+        begun.into_iter().map(end).collect()
+    }
+
     /// Returns whether threads of this endpoint receive messages and send signs of life.
     pub fn is_threaded(&self) -> bool {
         self.serial.is_none()
@@ -189,56 +268,81 @@ impl Endpoint {
     /// Calls a plugin of a process and waits for the reply, after running `meanwhile`. Blocks.
     fn call(
         &self,
-        (rank, plugin): (i32, u16),
+        to: (i32, u16),
         method: u32,
         argument: &[u8],
         limit: Option<Duration>,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<u8>, CallError> {
+        let begun = self.begin_call(to, method, argument)?;
+        meanwhile();
+        self.end_call(begun, limit)
+    }
+
+    /// Sends a call, for whose reply a place is ready.
+    fn begin_call(
+        &self,
+        (rank, plugin): (i32, u16),
+        method: u32,
+        argument: &[u8],
+    ) -> Result<Begun, CallError> {
         self.check(rank)?;
         self.check_thread()?;
         let most = longshore_executor::rpc::MAX_CONTENT;
         if argument.len() > most {
             return Err(CallError::TooLarge { bytes: argument.len(), most });
         }
-        let peer = &self.peers[rank as usize];
         let most = replies::MOST_CALLS;
-        let mut slot = peer.replies.take().ok_or(CallError::TooMany { most })?;
-        let tag = Tag::Number(MESSAGES + 1 + slot.number as i32);
+        let slot = self.peers[rank as usize].replies.take();
+        let mut slot = slot.ok_or(CallError::TooMany { most })?;
+        let number = slot.number;
+        let tag = MESSAGES + 1 + number as i32;
         let (to, bytes) = (slot.buffer.as_mut_ptr(), slot.buffer.len());
-        // SAFETY: the buffer stays in place until the receive is done, or for ever: see below.
-        let posted = self
-            .with(|mpi| unsafe { mpi.irecv(to, bytes, Source::Rank(rank), tag, self.messages) });
-        let mut request = posted?;
+        // SAFETY: the buffer stays in place until the receive is done, or for ever: see `give_up`.
+        let request = self.with(|mpi| unsafe {
+            mpi.irecv(to, bytes, Source::Rank(rank), Tag::Number(tag), self.messages)
+        })?;
+        let begun = Begun { rank, tag, request, slot };
         let size = (argument.len() as u64).to_le_bytes();
-        let (kind, content) = match argument.len() <= MOST_CONTENT {
-            true => (Kind::Call, argument),
-            false => (Kind::LongCall, &size[..]),
-        };
-        let (size, slot_number) = (content.len() as u32, slot.number);
-        let header = Header { kind, plugin, method, slot: slot_number, size };
-        let sent = self.add(rank, (header, content), When::Now);
-        let received = sent.and_then(|()| {
-            if kind == Kind::LongCall {
-                let tag = MESSAGES + 1 + (replies::MOST_CALLS as u32 + slot_number) as i32;
-                self.peers[rank as usize].outbox.lock().send(self, rank, tag, argument.to_vec())?;
-            }
-            meanwhile();
-            self.wait_for_reply(rank, &mut request, limit)
-        });
-        match received {
-            Ok(bytes) => {
-                let reply = self.read_reply(rank, tag, &slot.buffer[..bytes]);
-                peer.replies.give_back(slot);
-                reply
-            }
+        let is_long = argument.len() > MOST_CONTENT;
+        let (kind, content) =
+            if is_long { (Kind::LongCall, &size[..]) } else { (Kind::Call, argument) };
+        let header = Header { kind, plugin, method, slot: number, size: content.len() as u32 };
+        let mut sent = self.add(rank, (header, content), When::Now);
+        if is_long && sent.is_ok() {
+            let tag = tag + replies::MOST_CALLS as i32;
+            let mut outbox = self.peers[rank as usize].outbox.lock();
+            sent = outbox.send(self, rank, tag, argument.to_vec()).map(drop);
+        }
+        match sent {
+            Ok(()) => Ok(begun),
             Err(error) => {
-                let _ = self.with(|mpi| mpi.cancel(&mut request));
-                // The process may still reply: the place is not used again.
-                std::mem::forget(slot.buffer);
+                self.give_up(begun);
                 Err(error)
             }
         }
+    }
+
+    /// Waits for the reply to a call. Blocks.
+    fn end_call(&self, mut call: Begun, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
+        match self.wait_for_reply(call.rank, &mut call.request, limit) {
+            Ok(bytes) => {
+                let tag = Tag::Number(call.tag);
+                let reply = self.read_reply(call.rank, tag, &call.slot.buffer[..bytes]);
+                self.peers[call.rank as usize].replies.give_back(call.slot);
+                reply
+            }
+            Err(error) => {
+                self.give_up(call);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a call up. The process may still reply: the place is not used again.
+    fn give_up(&self, mut call: Begun) {
+        let _ = self.with(|mpi| mpi.cancel(&mut call.request));
+        std::mem::forget(call.slot.buffer);
     }
 
     fn wait_for_reply(
@@ -323,11 +427,7 @@ impl Endpoint {
                 Ok(())
             }
             Ok(true) => {
-                let mut waiting = self.waiting.lock();
-                if !waiting.contains(&rank) {
-                    waiting.push(rank);
-                }
-                drop(waiting);
+                self.waiting.lock().push(rank);
                 self.is_any_waiting.store(true, Ordering::Release);
                 Ok(())
             }
@@ -348,6 +448,7 @@ impl Endpoint {
         }
         self.is_any_waiting.store(false, Ordering::Relaxed);
         let waiting = std::mem::take(&mut *self.waiting.lock());
+        self.note_activity();
         for rank in waiting {
             let flushed = self.peers[rank as usize].outbox.lock().flush(self, rank);
             if let Err(CallError::Ended(why)) = flushed {
@@ -449,6 +550,7 @@ impl Endpoint {
         if self.serial.is_none() {
             return;
         }
+        self.look_after_peers();
         self.assist_once();
     }
 
@@ -522,15 +624,15 @@ impl Endpoint {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`, with
-    /// a farewell to each of `nodes`, which end then. Returns whether MPI can be finalized: no
+    /// Ends the endpoint: its threads end, and then its last messages are sent, within `limit`.
+    /// Each of `nodes` gets a farewell, and ends then. Returns whether MPI can be finalized: no
     /// process is lost, and no thread of this endpoint calls MPI any more.
     pub fn end(&self, nodes: &[i32], limit: Duration) -> bool {
         let started = Instant::now();
         self.is_over.store(true, Ordering::SeqCst);
         let are_threads_over = self.threads.end(limit);
         // Not all libraries permit calls of several threads while they are finalized.
-        let _monitor = self.monitor.lock();
+        let _life = self.life.lock();
         for (rank, peer) in self.peers.iter().enumerate().filter(|(_, peer)| peer.lost().is_none())
         {
             let rank = rank as i32;

@@ -11,6 +11,10 @@ pub const STORE: u32 = 2;
 pub const LOG: u32 = 3;
 /// The method of collective operations.
 pub const COLLECTIVE: u32 = 4;
+/// The method of messages that end a collective operation before time.
+pub const ABANDON: u32 = 5;
+/// The method of messages about a node that is lost. The argument is its rank.
+pub const LOST: u32 = 6;
 /// The number of the plugin in calls about the node itself.
 pub const NODE: u16 = u16::MAX;
 

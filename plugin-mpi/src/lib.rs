@@ -16,6 +16,7 @@
 //! `endpoint/channel.rs`.
 
 mod cluster;
+pub mod collective;
 pub mod endpoint;
 pub mod hello;
 pub mod images;

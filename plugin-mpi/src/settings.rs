@@ -10,7 +10,7 @@ use longshore_plugin_api::{Error, ErrorCode, Result};
 pub struct Settings {
     /// `LONGSHORE_MPI_LIBRARY`: the file of the MPI library.
     pub library: Option<PathBuf>,
-    /// `LONGSHORE_MPI_PROGRAMS`: number of ranks of the program, which come before the nodes.
+    /// `LONGSHORE_MPI_PROGRAMS`: number of ranks of the program, before the ranks of nodes.
     pub programs: Option<i32>,
     /// `LONGSHORE_MPI_SPAWN`: number of nodes that this process starts for itself.
     pub spawn: Option<usize>,

@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn all_tables_of_the_interface_are_known() {
         let tables: BTreeMap<_, _> = known_tables().into_iter().collect();
-        assert_eq!(tables.len(), 14);
+        assert_eq!(tables.len(), 15);
         assert_eq!(
             tables["longshore.event"],
             ["is_complete", "synchronize", "elapsed_ns", "destroy"]

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use longshore_plugin_api::{
+    CollectiveElement, CollectiveKind, CollectiveOperation, CollectiveRoot, Error,
+};
+
 use super::protocol::Digest;
 use crate::rpc::{CallError, EndReason, Peer};
 
@@ -84,6 +88,12 @@ pub trait Channel: Send + Sync + 'static {
         None
     }
 
+    /// Performs an operation over the memory of devices of several processes, and blocks until all
+    /// have their results; `None` if this channel cannot.
+    fn collective(&self, _operation: &Collective<'_>) -> Option<Result<(), Error>> {
+        None
+    }
+
     /// Returns the address of the other side, if processes beside this one can reach it.
     fn address(&self) -> Option<Address> {
         None
@@ -97,6 +107,35 @@ pub struct Address {
     pub rank: u32,
     /// The number of the plugin in that process.
     pub plugin: u32,
+}
+
+/// A collective operation of devices behind channels: see
+/// [`CollectiveRequest`](longshore_plugin_api::CollectiveRequest).
+#[derive(Debug)]
+pub struct Collective<'a> {
+    /// The kind of the operation.
+    pub kind: CollectiveKind,
+    /// The member with the data or the result.
+    pub root: CollectiveRoot,
+    /// The elements and the operation of a reduction.
+    pub reduction: Option<(CollectiveElement, CollectiveOperation)>,
+    /// Number of bytes of each member.
+    pub bytes: u64,
+    /// The members.
+    pub members: &'a [RemoteMember],
+}
+
+/// A member of a collective operation.
+#[derive(Debug, Clone, Copy)]
+pub struct RemoteMember {
+    /// The process and plugin of the device.
+    pub at: Address,
+    /// The number of the device in that process.
+    pub device: u64,
+    /// Address of the memory that is read.
+    pub source: u64,
+    /// Address of the memory that is written.
+    pub destination: u64,
 }
 
 /// Bytes of the pieces in which each transfer goes. A transfer can be received as several transfers

@@ -299,7 +299,7 @@ pub(super) enum Callback<'a> {
         bytes: u64,
         #[serde(borrow)]
         content: &'a [u8],
-        /// As for [`Callback::Fetch`].
+        /// The number of the channel's transfer, as in [`Callback::Fetch`].
         bulk: Option<u64>,
     },
     /// The end of a transfer.

@@ -44,6 +44,8 @@ pub struct Server<B: Backend = Remote> {
     /// The images that the process keeps, if it keeps any.
     images: Option<Arc<Images>>,
     signals: Arc<Signals>,
+    /// Whether channels may transfer memory of the devices at its addresses.
+    are_transferable: bool,
     memory: SharedMemory,
     /// Held while a library is opened.
     opening: Mutex<()>,
@@ -62,7 +64,7 @@ impl Default for Server {
 
 impl<B: Backend> Server<B> {
     /// Creates a server of a connected platform.
-    pub fn of_platform(platform: SharedPlatform<B>) -> Self {
+    pub fn for_platform(platform: SharedPlatform<B>) -> Self {
         Self::new(Some(platform), None)
     }
 
@@ -84,9 +86,44 @@ impl<B: Backend> Server<B> {
             uploads: Uploads::default(),
             images: None,
             signals: Arc::default(),
+            are_transferable: false,
             memory: SharedMemory::default(),
             opening: Mutex::default(),
         }
+    }
+
+    /// Sets whether channels may transfer memory of the devices at its addresses, although this
+    /// process does not reach it.
+    #[must_use]
+    pub fn with_transferable_memory(self, are_transferable: bool) -> Self {
+        Self { are_transferable, ..self }
+    }
+
+    /// Returns whether a channel may transfer the memory of a device at its addresses.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open.
+    pub fn is_transferable(&self, device: u64) -> Result<bool, Error> {
+        self.devices.get(device).map(|device| device.is_transferable)
+    }
+
+    /// Copies memory of a device to memory of this process, or to the device. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open; the errors of the plugin.
+    ///
+    /// # Safety
+    /// Both ranges are valid during the call.
+    pub unsafe fn copy_here(
+        &self,
+        device: u64,
+        address: u64,
+        here: *mut u8,
+        bytes: u64,
+        to_device: bool,
+    ) -> Result<(), Error> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.copy_own(device, address, here as u64, bytes, to_device) }
     }
 
     /// Returns whether the server handles a method.

@@ -152,7 +152,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// # Errors
     /// Errors of `act` and of the work in front of the fill.
-    pub(super) fn behind_zeros(
+    pub(crate) fn behind_zeros(
         &self,
         queue: &Queue,
         act: impl FnOnce() -> Result<()>,

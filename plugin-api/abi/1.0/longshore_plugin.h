@@ -36,6 +36,12 @@ extern "C" {
 // Flag of a copy that returns when the copy and all earlier work of the queue are done.
 #define LONGSHORE_COPY_WAIT 1
 
+// The root of a collective operation that is memory of the host.
+#define LONGSHORE_COLLECTIVE_ROOT_HOST 4294967294
+
+// The root of a collective operation without a root.
+#define LONGSHORE_COLLECTIVE_ROOT_NONE 4294967295
+
 // Flag of a fill that returns when the fill and all earlier work of the queue are done.
 #define LONGSHORE_FILL_WAIT 1
 
@@ -511,6 +517,38 @@ typedef struct longshore_rect {
     uint32_t flags;
 } longshore_rect;
 
+// A device that takes part in a collective operation.
+typedef struct longshore_collective_member {
+    // Open device of the platform.
+    struct longshore_device *device;
+    // Device address of the memory that the operation reads; 0 if it reads none.
+    uint64_t source;
+    // Device address of the memory that the operation writes; 0 if it writes none.
+    uint64_t destination;
+} longshore_collective_member;
+
+// An operation over the memory of several devices.
+typedef struct longshore_collective {
+    // Kind: 0 broadcast, 1 gather, 2 gather at all members, 3 reduce, 4 reduce at all members.
+    uint32_t kind;
+    // Index of the member that is the root, or a `COLLECTIVE_ROOT_*`.
+    uint32_t root;
+    // Elements of a reduction, from 0: I8, U8, I16, U16, I32, U32, I64, U64, F32, F64; else 0.
+    uint32_t element;
+    // Operation of a reduction, from 0: sum, product, min, max, and, or, xor; else 0.
+    uint32_t operation;
+    // Number of bytes of each member.
+    uint64_t bytes;
+    // Host pointer of a root that is memory of the host; else 0.
+    uint64_t host;
+    // Array of `member_count` members.
+    const struct longshore_collective_member *members;
+    // Number of members, at least 1.
+    uint64_t member_count;
+    // No flag is known, so every bit is `LONGSHORE_ERROR_UNSUPPORTED`.
+    uint32_t flags;
+} longshore_collective;
+
 // A fill of memory of the queue's device with a repeated pattern.
 typedef struct longshore_fill {
     // Device address.
@@ -809,6 +847,17 @@ typedef struct longshore_code_target_table {
                                                   struct longshore_sink processor,
                                                   struct longshore_sink features);
 } longshore_code_target_table;
+
+// "longshore.collectives", version 1, optional: operations over the memory of several devices.
+typedef struct longshore_collectives_table {
+    // Performs an operation over the memory of several devices of the platform, of which this
+    // device is one. The host has waited for all earlier work on the memory. The operation does not
+    // end before all members have their results. Blocks. Errors: `LONGSHORE_ERROR_UNSUPPORTED` for
+    // an operation that the platform cannot perform over these devices: it has no effect then, and
+    // the host performs it by copies. The driver's errors; the destinations have any content then.
+    struct longshore_error_object *(*collective)(struct longshore_device *device,
+                                                 const struct longshore_collective *collective);
+} longshore_collectives_table;
 
 // "longshore.instrumentation", version 1, optional: data of compiled-in instrumentation in a
 // module's memory.

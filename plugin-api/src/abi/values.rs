@@ -254,6 +254,47 @@ pub struct Rect {
     pub flags: u32,
 }
 
+/// The root of a collective operation that is memory of the host.
+pub const COLLECTIVE_ROOT_HOST: u32 = 0xffff_fffe;
+/// The root of a collective operation without a root.
+pub const COLLECTIVE_ROOT_NONE: u32 = 0xffff_ffff;
+
+/// A device that takes part in a collective operation.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct CollectiveMember {
+    /// Open device of the platform.
+    pub device: *mut DeviceHandle,
+    /// Device address of the memory that the operation reads; 0 if it reads none.
+    pub source: u64,
+    /// Device address of the memory that the operation writes; 0 if it writes none.
+    pub destination: u64,
+}
+
+/// An operation over the memory of several devices.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct Collective {
+    /// Kind: 0 broadcast, 1 gather, 2 gather at all members, 3 reduce, 4 reduce at all members.
+    pub kind: u32,
+    /// Index of the member that is the root, or a `COLLECTIVE_ROOT_*`.
+    pub root: u32,
+    /// Elements of a reduction, from 0: I8, U8, I16, U16, I32, U32, I64, U64, F32, F64; else 0.
+    pub element: u32,
+    /// Operation of a reduction, from 0: sum, product, min, max, and, or, xor; else 0.
+    pub operation: u32,
+    /// Number of bytes of each member.
+    pub bytes: u64,
+    /// Host pointer of a root that is memory of the host; else 0.
+    pub host: u64,
+    /// Array of `member_count` members.
+    pub members: *const CollectiveMember,
+    /// Number of members, at least 1.
+    pub member_count: u64,
+    /// No flag is known, so every bit is `UNSUPPORTED`.
+    pub flags: u32,
+}
+
 /// Flag of a fill that returns when the fill and all earlier work of the queue are done.
 pub const FILL_WAIT: u32 = 1;
 

@@ -4,6 +4,10 @@
 use super::lent_kernel;
 use crate::abi;
 use crate::backend::Plugin;
+use crate::collective::{
+    CollectiveElement, CollectiveKind, CollectiveMember, CollectiveOperation, CollectiveRequest,
+    CollectiveRoot,
+};
 use crate::error::{Error, ErrorCode, Result};
 use crate::raw::read_bytes;
 use crate::rect::{Extent, Pitch, PitchedSpan, RectRequest};
@@ -93,6 +97,53 @@ pub(crate) unsafe fn rect<P: Plugin>(raw: &abi::Rect) -> Result<(RectRequest<'_,
         source_place: unsafe { place::<P>(raw.source.device) },
         extent,
     },))
+}
+
+/// Reads a collective operation.
+///
+/// # Errors
+/// `Unsupported` for unknown flags, `InvalidEnumeration` for an unknown kind, element or operation,
+/// `InvalidArgument` for parts that do not fit each other.
+///
+/// # Safety
+/// The members are readable, their devices are open devices of `P`, and the program vouches for the
+/// memory.
+pub(crate) unsafe fn collective<P: Plugin>(
+    raw: &abi::Collective,
+) -> Result<(CollectiveRequest<'_, P::Device>,)> {
+    known_flags("collective operation", raw.flags, 0)?;
+    let unknown = |what: &str, value: u32| {
+        let message = format!("the {what} {value} of a collective operation is unknown");
+        Error::new(ErrorCode::InvalidEnumeration, message)
+    };
+    let kind = CollectiveKind::from_raw(raw.kind).ok_or_else(|| unknown("kind", raw.kind))?;
+    let reduction = match kind {
+        CollectiveKind::Reduce | CollectiveKind::AllReduce => Some((
+            CollectiveElement::from_raw(raw.element)
+                .ok_or_else(|| unknown("element", raw.element))?,
+            CollectiveOperation::from_raw(raw.operation)
+                .ok_or_else(|| unknown("operation", raw.operation))?,
+        )),
+        _ => None,
+    };
+    let root = match raw.root {
+        abi::COLLECTIVE_ROOT_NONE => CollectiveRoot::None,
+        abi::COLLECTIVE_ROOT_HOST => CollectiveRoot::Host(raw.host),
+        index => CollectiveRoot::Member(index),
+    };
+    // SAFETY: promised by the caller.
+    let members = unsafe { std::slice::from_raw_parts(raw.members, raw.member_count as usize) };
+    let members = members.iter().map(|member| CollectiveMember {
+        // SAFETY: promised by the caller.
+        device: unsafe { super::lent_device::<P>(member.device) },
+        source: member.source,
+        destination: member.destination,
+    });
+    // SAFETY: promised by the caller.
+    let mut request = unsafe { CollectiveRequest::new(kind, root, raw.bytes, members.collect()) };
+    request.reduction = reduction;
+    request.check()?;
+    Ok((request,))
 }
 
 /// # Safety

@@ -6,6 +6,7 @@ use super::{
     receive, request,
 };
 use crate::backend::*;
+use crate::collective::CollectiveRequest;
 use crate::error::Result;
 use crate::info::*;
 use crate::rect::RectRequest;

@@ -2,6 +2,7 @@
 
 use super::{RemoteDevice, RemoteKernel};
 use crate::abi::{self, DeviceHandle};
+use crate::collective::{CollectiveRequest, CollectiveRoot};
 use crate::raw::bytes;
 use crate::rect::{PitchedSpan, RectRequest};
 use crate::request::{ArgumentPassing, Arguments, CopyRequest, LaunchShape, Place, Span};
@@ -62,6 +63,76 @@ pub(crate) fn rect(rect: &RectRequest<'_, RemoteDevice>) -> abi::Rect {
         slices: rect.extent.slices,
         flags: 0,
     }
+}
+
+/// The request of a collective operation, with its members.
+pub(crate) struct Collective {
+    raw: abi::Collective,
+    /// The array to which `raw` points.
+    _members: Vec<abi::CollectiveMember>,
+}
+
+/// A request that a plugin reads through a pointer.
+pub(crate) trait AsRequest {
+    /// The structure of the binary interface.
+    type Raw;
+
+    /// Returns the pointer, which is valid as long as the request stays in place.
+    fn as_request(&self) -> *const Self::Raw;
+}
+
+macro_rules! as_requests {
+    ($($name:ident),*) => { $(
+        impl AsRequest for abi::$name {
+            type Raw = abi::$name;
+
+            #[inline]
+            fn as_request(&self) -> *const abi::$name {
+                self
+            }
+        }
+    )* };
+}
+
+as_requests!(Launch, CopyRequest, Rect, Fill);
+
+impl AsRequest for Collective {
+    type Raw = abi::Collective;
+
+    fn as_request(&self) -> *const abi::Collective {
+        &raw const self.raw
+    }
+}
+
+/// Returns the request of a collective operation.
+pub(crate) fn collective(request: &CollectiveRequest<'_, RemoteDevice>) -> Collective {
+    let members = request.members.iter().map(|member| abi::CollectiveMember {
+        device: member.device.handle(),
+        source: member.source,
+        destination: member.destination,
+    });
+    let members: Vec<_> = members.collect();
+    let (root, host) = match request.root {
+        CollectiveRoot::Member(index) => (index, 0),
+        CollectiveRoot::Host(address) => (abi::COLLECTIVE_ROOT_HOST, address),
+        CollectiveRoot::None => (abi::COLLECTIVE_ROOT_NONE, 0),
+    };
+    let (element, operation) = match request.reduction {
+        Some((element, operation)) => (element as u32, operation as u32),
+        None => (0, 0),
+    };
+    let raw = abi::Collective {
+        kind: request.kind as u32,
+        root,
+        element,
+        operation,
+        bytes: request.bytes,
+        host,
+        members: members.as_ptr(),
+        member_count: members.len() as u64,
+        flags: 0,
+    };
+    Collective { raw, _members: members }
 }
 
 /// Returns the request of a fill.

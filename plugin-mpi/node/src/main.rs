@@ -8,6 +8,7 @@
 //! The process that the launcher starts only watches. Its child does the work. So the launcher does
 //! not see the child's end, whatever the cause, and does not end the other processes.
 
+mod collective;
 mod logger;
 mod selection;
 mod serve;

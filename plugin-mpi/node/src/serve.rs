@@ -1,16 +1,19 @@
 //! The work of a node.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use longshore::Host;
 use longshore::serving::ServedPlugin;
+use longshore::{Host, PluginDescription};
 use longshore_executor::plugin::{Address, BulkTransfer, Channel, Images};
 use longshore_executor::rpc::EndReason;
-use longshore_mpi::{Mpi, ThreadLevel};
+use longshore_mpi::{Comm, Mpi, ThreadLevel};
+use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, Greeting, HELLO, Hello, HelloPlugin, NODE, STORE, Store, VERSION, plugin_of,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store,
+    VERSION, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};
@@ -18,6 +21,7 @@ use longshore_mpi_backend::roles;
 use longshore_mpi_backend::settings::{IS_NODE, Settings};
 use parking_lot::{Condvar, Mutex};
 
+use crate::collective::Work;
 use crate::logger::LOGGER;
 use crate::selection;
 
@@ -34,6 +38,11 @@ struct Node {
     images: Arc<Images>,
     endpoint: OnceLock<Arc<Endpoint>>,
     state: (Mutex<State>, Condvar),
+    /// The communicator of collective operations, and the communicators of parts of it.
+    collectives: Comm,
+    sets: Sets,
+    /// Collective operations to give up.
+    abandoned: Mutex<HashSet<u64>>,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -86,6 +95,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         images: Arc::default(),
         endpoint: OnceLock::new(),
         state: (Mutex::default(), Condvar::new()),
+        collectives: comms.collectives,
+        sets: Sets::default(),
+        abandoned: Mutex::default(),
     });
     let endpoint = Endpoint::new(
         mpi,
@@ -156,7 +168,7 @@ impl Node {
                     true => host.why_no_device(),
                     false => String::new(),
                 },
-                served: host.served_plugins(&self.images),
+                served: host.served_plugins(&self.images, |plugin| is_aware(self.mpi, plugin)),
                 _host: Some(host),
             },
             Err(error) => {
@@ -227,9 +239,45 @@ impl Node {
         Ok(hello::encode(&ranks))
     }
 
+    /// Performs this node's part of a collective operation.
+    fn collective(&self, channel: &Arc<MpiChannel>, argument: &[u8]) -> Result<Vec<u8>, String> {
+        let part: Part = hello::decode(argument).map_err(|error| error.message().to_owned())?;
+        if part.members.is_empty() {
+            return Err("an operation without a member of this node".to_owned());
+        }
+        let endpoint = self.endpoint.get().ok_or("the node begins")?;
+        let is_over = || {
+            let why = "another node is lost".to_owned();
+            let is_abandoned = self.abandoned.lock().contains(&part.number);
+            if is_abandoned { Some(EndReason::Stream(why)) } else { endpoint.why_lost(PROGRAM) }
+        };
+        let performed = Work {
+            endpoint,
+            program: &**channel,
+            sets: &self.sets,
+            among: self.collectives,
+            part: &part,
+            plugin: &|number| self.plugin(number),
+            is_over: &is_over,
+        }
+        .perform();
+        self.abandoned.lock().remove(&part.number);
+        performed.map(|()| Vec::new())
+    }
+
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
+}
+
+/// Returns whether the MPI library says that it transfers memory of the plugin's driver.
+fn is_aware(mpi: &Mpi, plugin: &PluginDescription) -> bool {
+    let asks: [(&str, fn(&Mpi) -> Option<bool>); 3] = [
+        ("libcuda.", Mpi::query_cuda_support),
+        ("libamdhip64.", Mpi::query_rocm_support),
+        ("libze_loader.", Mpi::query_ze_support),
+    ];
+    asks.iter().any(|(driver, ask)| plugin.driver.starts_with(driver) && ask(mpi) == Some(true))
 }
 
 fn host_name(mpi: &Mpi) -> String {
@@ -247,6 +295,7 @@ impl Service for Node {
         match (number, method) {
             (NODE, HELLO) => self.hello(channel, argument),
             (NODE, STORE) => self.store(channel, argument),
+            (NODE, COLLECTIVE) => self.collective(channel, argument),
             (NODE, other) => Err(format!("a node has no method {other}")),
             _ => {
                 let channel = Arc::clone(channel) as Arc<dyn Channel>;
@@ -256,7 +305,18 @@ impl Service for Node {
         }
     }
 
-    fn post(&self, from: Address, _: u32, argument: &[u8]) {
+    fn post(&self, from: Address, method: u32, argument: &[u8]) {
+        if from.plugin == u32::from(NODE) {
+            if let (ABANDON, Ok(number)) = (method, argument.try_into()) {
+                self.abandoned.lock().insert(u64::from_le_bytes(number));
+            } else if let (LOST, Ok(rank)) = (method, argument.try_into()) {
+                let why = EndReason::Stream("the program has given the node up".to_owned());
+                if let Some(endpoint) = self.endpoint.get() {
+                    endpoint.lose(i32::from_le_bytes(rank), why);
+                }
+            }
+            return;
+        }
         if let Some(plugin) = self.plugin(from.plugin as u16) {
             plugin.post(argument);
         }
@@ -266,7 +326,8 @@ impl Service for Node {
         if rank == PROGRAM && *why != EndReason::Here {
             eprintln!("longshore-node: the program is lost ({why}); the node ends");
             // No process waits for this one any more, and MPI may never finalize.
-            std::process::exit(3);
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(3) };
         }
     }
 

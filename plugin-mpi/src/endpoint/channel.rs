@@ -4,8 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_executor::plugin::{Address, Bulk, Channel, Digest};
+use longshore_executor::plugin::{Address, Bulk, BulkTransfer, Channel, Collective, Digest};
 use longshore_executor::rpc::{CallError, EndReason};
+
+use longshore_plugin_api::Error;
 
 use super::Endpoint;
 
@@ -21,6 +23,31 @@ impl MpiChannel {
     /// Returns the other process and the plugin.
     pub fn to(&self) -> Address {
         Address { rank: self.rank as u32, plugin: u32::from(self.plugin) }
+    }
+}
+
+impl MpiChannel {
+    /// Returns a number for a transfer.
+    pub(crate) fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    /// Receives memory by a transfer. Blocks until it is there.
+    ///
+    /// # Errors
+    /// The loss of the process, and a failure of MPI.
+    ///
+    /// # Safety
+    /// The memory can be written during the call.
+    pub(crate) unsafe fn receive_now(
+        &self,
+        number: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        // SAFETY: guaranteed by the caller.
+        let mut received: Box<dyn BulkTransfer + '_> = unsafe { self.receive(number, to, bytes)? };
+        received.wait()
     }
 }
 
@@ -80,6 +107,10 @@ impl Channel for MpiChannel {
     fn keep_image(&self, image: &[u8], is_gone: bool) -> Option<Result<Digest, CallError>> {
         let kept = self.endpoint.service.keep_image(self.rank, image, is_gone)?;
         Some(kept.map_err(CallError::Failed))
+    }
+
+    fn collective(&self, operation: &Collective<'_>) -> Option<Result<(), Error>> {
+        self.endpoint.service.collective(operation)
     }
 
     fn address(&self) -> Option<Address> {

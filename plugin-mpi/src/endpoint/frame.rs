@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_one_after_the_other_and_broken_ones_are_none() {
+    fn frames_come_back_in_order_and_broken_frames_are_refused() {
         let mut message = Vec::new();
         for (kind, content) in [(Kind::Post, &b"one"[..]), (Kind::Call, b""), (Kind::Bye, b"x")] {
             let size = content.len() as u32;

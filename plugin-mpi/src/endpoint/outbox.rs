@@ -35,7 +35,7 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Now,
-    /// With later frames, if the last message was sent a moment ago.
+    /// The moment of a later frame, if the last message was sent a moment ago.
     Soon,
     /// Now, unless MPI has too many messages: then not at all.
     IfPossible,
@@ -43,11 +43,11 @@ pub(super) enum When {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        let sends = (0..IN_FLIGHT).map(|_| InFlight { request: None, bytes: Vec::new() });
-        Self { sends: sends.collect(), next: 0, pending: Vec::new(), last: None }
+        Self { sends: Vec::new(), next: 0, pending: Vec::new(), last: None }
     }
 
-    /// Adds a frame, and sends it now or with later ones. Returns whether it waits for later ones.
+    /// Adds a frame, and sends it now or with later ones. Returns whether frames wait that did not
+    /// wait before.
     ///
     /// # Errors
     /// The end of the process, and a failure of MPI.
@@ -65,12 +65,13 @@ impl Outbox {
         if self.pending.len() + size > MOST_IN_MESSAGE {
             self.flush(endpoint, rank)?;
         }
+        let is_first = self.pending.is_empty();
         self.pending.extend_from_slice(&header.to_bytes());
         self.pending.extend_from_slice(content);
         if when == When::Soon && self.pending.len() < ENOUGH {
             let now = Instant::now();
             if self.last.is_some_and(|last| now.duration_since(last) < TOGETHER) {
-                return Ok(true);
+                return Ok(is_first);
             }
             self.last = Some(now);
         }
@@ -101,36 +102,38 @@ impl Outbox {
         tag: i32,
         message: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
-        let send = &mut self.sends[self.next];
         let mut backoff = Backoff::new();
-        while let Some(request) = &mut send.request {
-            if endpoint.with(|mpi| mpi.test_completion(request))? {
-                send.request = None;
-            } else {
-                endpoint.check(rank)?;
-                backoff.pause();
-            }
+        while !self.has_room(endpoint)? {
+            endpoint.check(rank)?;
+            backoff.pause();
         }
+        let send = &mut self.sends[self.next];
         let mut empty = std::mem::replace(&mut send.bytes, message);
         let (from, bytes) = (send.bytes.as_ptr(), send.bytes.len());
         // SAFETY: the bytes stay in place until the request is complete: see above, and `drop`.
         let request =
             endpoint.with(|mpi| unsafe { mpi.isend(from, bytes, rank, tag, endpoint.messages) })?;
         send.request = Some(request);
-        self.next = (self.next + 1) % IN_FLIGHT;
+        self.next = (self.next + 1) % self.sends.len();
         empty.clear();
         Ok(empty)
     }
 
-    /// Returns whether a message can be sent without waiting.
+    /// Makes the next place free for a message, if that needs no wait. Returns whether it is free.
     fn has_room(&mut self, endpoint: &Endpoint) -> Result<bool, EndReason> {
-        let send = &mut self.sends[self.next];
-        let Some(request) = &mut send.request else { return Ok(true) };
-        let is_sent = endpoint.with(|mpi| mpi.test_completion(request))?;
-        if is_sent {
-            send.request = None;
+        if let Some(send) = self.sends.get_mut(self.next) {
+            let Some(request) = &mut send.request else { return Ok(true) };
+            if endpoint.with(|mpi| mpi.test_completion(request))? {
+                send.request = None;
+                return Ok(true);
+            }
         }
-        Ok(is_sent)
+        if self.sends.len() == IN_FLIGHT {
+            return Ok(false);
+        }
+        self.next = self.sends.len();
+        self.sends.push(InFlight { request: None, bytes: Vec::new() });
+        Ok(true)
     }
 
     /// Returns whether MPI has sent all messages.

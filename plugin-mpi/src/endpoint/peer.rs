@@ -64,7 +64,8 @@ impl Endpoint {
         Some(self.mpi_channel(rank, plugin)? as _)
     }
 
-    pub(super) fn mpi_channel(self: &Arc<Self>, rank: i32, plugin: u16) -> Option<Arc<MpiChannel>> {
+    /// Returns the channel to a plugin, in its own type.
+    pub(crate) fn mpi_channel(self: &Arc<Self>, rank: i32, plugin: u16) -> Option<Arc<MpiChannel>> {
         let peer = self.peers.get(usize::try_from(rank).ok()?)?;
         let index = usize::from(plugin);
         if let Some(Some(channel)) = peer.channels.read().get(index) {
@@ -100,7 +101,7 @@ impl Endpoint {
         }
         let then = std::mem::take(&mut *peer.then.lock());
         self.service.lost(rank, &why);
-        // They may run functions of the program, which may block.
+        // The functions may run functions of the program, which may block.
         let run = move || then.into_values().for_each(|then| then());
         let thread = std::thread::Builder::new().name("longshore-mpi-end".to_owned());
         if let Err(error) = thread.spawn(run) {
@@ -145,35 +146,53 @@ impl Endpoint {
         let thread = std::thread::Builder::new().name("longshore-mpi-life".to_owned());
         thread.spawn(move || monitor(&endpoint)).map(drop)
     }
+
+    /// Does the monitor's work, if it is due: for callers that wait without a monitor.
+    pub(super) fn look_after_peers(&self) {
+        if let Some(mut life) = self.life.try_lock()
+            && life.looked.is_none_or(|looked| looked.elapsed() >= BEAT)
+        {
+            self.look(&mut life);
+        }
+    }
+
+    /// Sends signs of life, and gives up processes that have been silent for too long.
+    fn look(&self, life: &mut Life) {
+        if self.is_over() {
+            return;
+        }
+        let now = Instant::now();
+        // This process was stopped itself, or had no processor: no time has passed for it.
+        let was_away = life.looked.is_none_or(|looked| now.duration_since(looked) > 4 * BEAT);
+        life.looked = Some(now);
+        life.spoke.resize(self.peers.len(), now);
+        for (rank, peer) in self.peers.iter().enumerate() {
+            if !peer.is_watched.load(Ordering::Relaxed) || peer.lost().is_some() {
+                continue;
+            }
+            self.beat(rank as i32);
+            if peer.has_spoken.swap(false, Ordering::Relaxed) || was_away {
+                life.spoke[rank] = now;
+            } else if now.duration_since(life.spoke[rank]) > self.options.limit {
+                self.lose(rank as i32, EndReason::Silent { limit: self.options.limit });
+            }
+        }
+    }
+}
+
+/// The last signs of life of the other processes.
+#[derive(Default)]
+pub(super) struct Life {
+    looked: Option<Instant>,
+    spoke: Vec<Instant>,
 }
 
 fn monitor(endpoint: &Weak<Endpoint>) {
-    let mut spoke: Vec<Instant> = Vec::new();
-    let mut looked = Instant::now();
     loop {
         std::thread::sleep(BEAT);
         let Some(endpoint) = endpoint.upgrade().filter(|endpoint| !endpoint.is_over()) else {
             return;
         };
-        let _monitor = endpoint.monitor.lock();
-        if endpoint.is_over() {
-            return;
-        }
-        let now = Instant::now();
-        // This process was stopped itself, or had no processor: no time has passed for it.
-        let was_away = now.duration_since(looked) > 4 * BEAT;
-        looked = now;
-        spoke.resize(endpoint.peers.len(), now);
-        for (rank, peer) in endpoint.peers.iter().enumerate() {
-            if !peer.is_watched.load(Ordering::Relaxed) || peer.lost().is_some() {
-                continue;
-            }
-            endpoint.beat(rank as i32);
-            if peer.has_spoken.swap(false, Ordering::Relaxed) || was_away {
-                spoke[rank] = now;
-            } else if now.duration_since(spoke[rank]) > endpoint.options.limit {
-                endpoint.lose(rank as i32, EndReason::Silent { limit: endpoint.options.limit });
-            }
-        }
+        endpoint.look(&mut endpoint.life.lock());
     }
 }

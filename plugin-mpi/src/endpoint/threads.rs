@@ -1,8 +1,9 @@
 //! The threads that receive messages and handle calls.
 //!
 //! One thread at a time has the role of the receiver. It handles posts in order. It gives up the
-//! role to handle a call, and takes the role again afterwards. Another thread watches, and takes the
-//! role if a call lasts; so short calls need no change of threads, and long ones block no message.
+//! role to handle a call, and takes the role again afterwards. Another thread watches, and takes
+//! the role if a call lasts. So short calls need no change of threads, and long calls block no
+//! message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,7 +22,7 @@ pub(super) struct Threads {
     has_receiver: AtomicBool,
     /// Number of times that the role was given up.
     given_up: AtomicU64,
-    /// Whether a thread watches for a role that nobody takes again.
+    /// Whether a thread watches for a role that no thread takes again.
     is_watched: AtomicBool,
     /// Threads that neither receive, nor watch, nor handle a call.
     resting: AtomicUsize,
@@ -145,13 +146,13 @@ impl Threads {
             std::hint::spin_loop();
             return;
         }
-        let quiet = heard.elapsed().min(endpoint.since_activity());
+        let quiet = heard.elapsed();
         if quiet < endpoint.options.spin {
             self.is_attentive.store(true, Ordering::Relaxed);
             std::thread::yield_now();
             return;
         }
-        let is_attentive = quiet < ATTENTIVE;
+        let is_attentive = quiet.min(endpoint.since_activity()) < ATTENTIVE;
         self.is_attentive.store(is_attentive, Ordering::Relaxed);
         std::thread::sleep(if is_attentive { NAP } else { LONG_NAP });
     }

@@ -118,8 +118,8 @@ impl IsolatedQueue {
     /// Copies without the queue's own process: now if `wait`, else by a function in the queue.
     ///
     /// # Errors
-    /// Every error of the queue and, if `wait`, of the copy. Else the next waiting call of the queue
-    /// returns the copy's error.
+    /// Every error of the queue and, if `wait`, of the copy. Else the next waiting call of the
+    /// queue returns the copy's error.
     pub(super) fn copy_apart(&self, copy: Apart, wait: bool) -> Result<()> {
         if wait {
             let before = Queue::<Isolated>::synchronize(self);

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use longshore_plugin_api::{
-    Acceptance, Error, ErrorCode, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span, bounds,
+    Acceptance, CollectiveMember, CollectiveRequest, Error, ErrorCode, ImageBytes, ImageEntry,
+    Loading, MemoryKind, Result, Span, bounds,
 };
 use parking_lot::Mutex;
 
 use super::link::Link;
 use super::module::IsolatedModule;
 use super::window::Block;
+use crate::plugin::channel::{Collective, RemoteMember};
 use crate::plugin::interface::messages::DeviceCall;
 use crate::plugin::protocol::{Id, Image, Request};
 
@@ -175,6 +177,34 @@ impl IsolatedDevice {
             Ok(peer) => self.link.ask(&self.request(DeviceCall::CanAccess { peer })),
             Err(_) => Ok(false),
         }
+    }
+
+    /// Has the channel perform the operation, if all members are behind channels that can.
+    pub(in crate::plugin) fn collective_there(
+        &self,
+        operation: &CollectiveRequest<'_, Self>,
+    ) -> Result<()> {
+        let unsupported = || Error::new(ErrorCode::Unsupported, "collective operations");
+        let member = |member: &CollectiveMember<'_, Self>| {
+            let at = member.device.link.channel().address()?;
+            let (source, destination) = (member.source, member.destination);
+            Some(RemoteMember { at, device: member.device.id, source, destination })
+        };
+        let members = operation.members.iter().map(member).collect::<Option<Vec<_>>>();
+        let members = members.ok_or_else(unsupported)?;
+        let collective = Collective {
+            kind: operation.kind,
+            root: operation.root,
+            reduction: operation.reduction,
+            bytes: operation.bytes,
+            members: &members,
+        };
+        let performed = self.link.channel().collective(&collective).ok_or_else(unsupported)?;
+        performed.inspect_err(|_| {
+            if self.link.is_gone() {
+                self.link.callbacks.wait_until_finished();
+            }
+        })
     }
 
     pub(in crate::plugin) fn score_there(&self, entry: &ImageEntry<'_>) -> Result<u32> {

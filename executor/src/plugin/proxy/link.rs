@@ -85,7 +85,7 @@ impl Link {
         Ok(Arc::new(link))
     }
 
-    /// Creates the link to a plugin in a process that this one did not start; `process` is the
+    /// Creates the link to a plugin in a process that this one did not start. `process` is the
     /// beginning of the error after its end, such as "node 'a' is lost".
     ///
     /// # Errors

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::{
-    Backend, Device as _, Error, ErrorCode, MemoryKind, Queue as _, Result,
-};
+use longshore_plugin_api::{Backend, Error, ErrorCode, Queue as _, Result};
 
 use super::Server;
 use super::objects::{Device, Queue};
@@ -45,15 +43,15 @@ impl<B: Backend> Server<B> {
             Err(error) => return Err(error),
         };
         let before = queue.or_deferred(queue.queue.synchronize());
-        let copied = match (device.is_accessible, copy.to_device) {
+        let copied = match (device.is_transferable, copy.to_device) {
             (true, true) => {
-                // SAFETY: the host guarantees the device's range, which this process may write.
+                // SAFETY: the host guarantees the device's range, which the channel may write.
                 let into = copy.address as *mut u8;
                 let received = unsafe { bulk.receive(copy.number, into, copy.bytes as usize) };
                 received.and_then(|mut received| received.wait()).map_err(failed)
             }
             (true, false) => {
-                // SAFETY: the host guarantees the device's range, which this process may read.
+                // SAFETY: the host guarantees the device's range, which the channel may read.
                 let from = copy.address as *const u8;
                 let sent = unsafe { bulk.send(copy.number, from, copy.bytes as usize) };
                 sent.and_then(|mut sent| sent.wait()).map_err(failed)
@@ -82,7 +80,7 @@ impl<B: Backend> Server<B> {
         };
         let staging = match device.is_accessible {
             true => None,
-            false => Some(Arc::new(Staging::for_messages(exchange.bytes.min(PIECE))?)),
+            false => Some(Arc::new(Staging::for_transfers(&device, exchange.bytes)?)),
         };
         Queued {
             other: Arc::new(other),
@@ -102,6 +100,33 @@ impl<B: Backend> Server<B> {
             device.keep_own(queue);
         }
         done
+    }
+
+    /// Copies between memory of a device and of this process in a queue of its own. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a device that is not open; the errors of the plugin.
+    ///
+    /// # Safety
+    /// Both ranges are valid during the call.
+    pub(super) unsafe fn copy_own(
+        &self,
+        device: Id,
+        address: u64,
+        here: u64,
+        bytes: u64,
+        to_device: bool,
+    ) -> Result<()> {
+        let (queue, device) = self.ends(None, device)?;
+        // SAFETY: guaranteed by the caller.
+        let copied = unsafe {
+            match to_device {
+                true => copy_in(&queue, &device.device, address, here, bytes, true),
+                false => copy_out(&queue, &device.device, address, here, bytes, true),
+            }
+        };
+        device.keep_own(queue);
+        copied
     }
 
     fn ends(&self, queue: Option<Id>, device: Id) -> Result<(Arc<Queue<B>>, Arc<Device<B>>)> {
@@ -195,17 +220,11 @@ struct StagingPiece<'a, B: Backend> {
 
 impl<'a, B: Backend> StagingPiece<'a, B> {
     fn take(device: &'a Device<B>) -> Result<Self> {
-        let kept = device.staging.lock().pop();
-        if let Some(address) = kept {
+        if let Some(address) = device.take_staging() {
             return Ok(Self { device, address, own: None });
         }
-        match device.device.allocate(MemoryKind::Host, PIECE, 1) {
-            Ok(address) => Ok(Self { device, address, own: None }),
-            Err(_) => {
-                let mut own = buffer(PIECE)?;
-                Ok(Self { device, address: own.as_mut_ptr() as u64, own: Some(own) })
-            }
-        }
+        let mut own = buffer(PIECE)?;
+        Ok(Self { device, address: own.as_mut_ptr() as u64, own: Some(own) })
     }
 }
 

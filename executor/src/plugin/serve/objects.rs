@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longshore_plugin_api::{Backend, Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::{Mutex, RwLock};
 
+use super::bulk;
 use super::images::ImageBuffer;
 use crate::plugin::protocol::Id;
 
@@ -35,12 +36,14 @@ pub(in crate::plugin) struct Device<B: Backend> {
     pub(super) pinned: Mutex<Vec<u64>>,
     /// Whether this process may read and write the device's memory at its addresses.
     pub(super) is_accessible: bool,
+    /// Whether a channel may transfer the device's memory at its addresses.
+    pub(super) is_transferable: bool,
 }
 
 impl<B: Backend> Device<B> {
-    pub(super) fn new(device: B::Device, is_accessible: bool) -> Self {
+    pub(super) fn new(device: B::Device, is_accessible: bool, is_transferable: bool) -> Self {
         let (own_queues, staging, pinned) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { own_queues, device, staging, pinned, is_accessible }
+        Self { own_queues, device, staging, pinned, is_accessible, is_transferable }
     }
 
     /// Takes a queue for work in no queue of the host.
@@ -50,6 +53,13 @@ impl<B: Backend> Device<B> {
     pub(super) fn own_queue(&self) -> Result<B::Queue> {
         let kept = self.own_queues.lock().pop();
         kept.map_or_else(|| self.device.create_queue(), Ok)
+    }
+
+    /// Takes memory of this process for a piece of a copy, page-locked for the device; `None` if
+    /// the device has no such memory.
+    pub(super) fn take_staging(&self) -> Option<u64> {
+        let kept = self.staging.lock().pop();
+        kept.or_else(|| self.device.allocate(MemoryKind::Host, bulk::PIECE, 1).ok())
     }
 
     /// Keeps a queue whose work is done for the next [`Device::own_queue`].

@@ -138,7 +138,7 @@ impl<B: Backend> Server<B> {
     }
 
     pub(in crate::plugin) fn keep_device(&self, _: &SharedPlatform<B>, device: B::Device) -> Id {
-        self.devices.put(Device::new(device, false))
+        self.devices.put(Device::new(device, false, false))
     }
 
     /// Opens a device. Its memory is accessible here if the plugin is in this process and says so.
@@ -147,7 +147,8 @@ impl<B: Backend> Server<B> {
         let device = platform.open(index)?;
         let access = platform.device_info(index, DeviceInfo::HostAccess);
         let is_accessible = matches!(access, Ok(InfoValue::Bool(true)));
-        Ok(self.devices.put(Device::new(device, is_accessible)))
+        let is_transferable = is_accessible || self.are_transferable;
+        Ok(self.devices.put(Device::new(device, is_accessible, is_transferable)))
     }
 
     pub(in crate::plugin) fn keep_queue(&self, device: &Arc<Device<B>>, queue: B::Queue) -> Id {

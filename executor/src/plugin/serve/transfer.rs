@@ -1,6 +1,7 @@
-//! Copies between a device and memory that this process does not reach, in pieces, each when the
-//! queue comes to it: memory of the host alone, or of a device of another process.
+//! Copies between a device and memory that this process does not reach: memory of the host alone,
+//! or of a device of another process. A copy goes in pieces, each when the queue comes to it.
 
+use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use longshore_plugin_api::{Backend, Error, ErrorCode, Result};
@@ -27,13 +28,11 @@ impl<B: Backend> Server<B> {
         let staging = match transfer.staging {
             Some((address, bytes)) => {
                 self.memory.check(address, bytes)?;
-                Some(Arc::new(Staging { address, bytes, own: None }))
+                Some(Arc::new(Staging { address, bytes, memory: Origin::Shared }))
             }
             None if has_bulk && device.is_accessible => None,
-            None => {
-                let piece = if has_bulk { bulk::PIECE } else { PIECE };
-                Some(Arc::new(Staging::for_messages(transfer.bytes.min(piece))?))
-            }
+            None if has_bulk => Some(Arc::new(Staging::for_transfers(&device, transfer.bytes)?)),
+            None => Some(Arc::new(Staging::for_messages(transfer.bytes.min(PIECE))?)),
         };
         let (number, channel) = (transfer.transfer, Arc::clone(peer));
         let other = Other::Program { channel, transfer: number, has_bulk };
@@ -215,7 +214,7 @@ impl<B: Backend> Queued<'_, B> {
         // SAFETY: the staging memory has room for a piece, and only this function of the queue uses
         // it now.
         self.function(move |other| unsafe {
-            other.fetch(at, bytes, place.address as *mut u8, place.own.is_none())
+            other.fetch(at, bytes, place.address as *mut u8, place.is_shared())
         })?;
         let (to, from) = (self.address + at, staging.address);
         // SAFETY: the host guarantees the device's range; the staging memory lives until the
@@ -231,12 +230,12 @@ impl<B: Backend> Queued<'_, B> {
         let place = Arc::clone(staging);
         // SAFETY: the staging memory has a piece, and only this function of the queue uses it now.
         self.function(move |other| unsafe {
-            other.store(at, bytes, place.address as *const u8, place.own.is_none())
+            other.store(at, bytes, place.address as *const u8, place.is_shared())
         })
     }
 
     /// Queues an exchange with the other end. A failure becomes the queue's, unless the connection
-    /// has ended or the program has given the transfer up: then no one uses the result.
+    /// has ended or the program has given the transfer up: the result is not used then.
     fn function(&self, run: impl FnOnce(&Other) -> Result<()> + Send + 'static) -> Result<()> {
         let (other, queue) = (Arc::clone(&self.other), Arc::clone(self.queue));
         queue_function::<B>(&self.queue.queue, move || {
@@ -253,8 +252,17 @@ impl<B: Backend> Queued<'_, B> {
 pub(super) struct Staging {
     pub(super) address: u64,
     pub(super) bytes: u64,
-    /// Memory of this process, if no memory is shared.
-    own: Option<Box<[std::cell::UnsafeCell<u8>]>>,
+    memory: Origin,
+}
+
+/// The origin of staging memory.
+enum Origin {
+    /// Memory that this process shares with the program.
+    Shared,
+    /// Memory of this process.
+    Own(#[allow(dead_code, reason = "it lives as long as the addresses")] Box<[UnsafeCell<u8>]>),
+    /// Memory that goes back to the device's list.
+    Device(Box<dyn Fn(u64)>),
 }
 
 // SAFETY: a queue is in order, so no two uses of the memory overlap in time.
@@ -263,13 +271,37 @@ unsafe impl Send for Staging {}
 unsafe impl Sync for Staging {}
 
 impl Staging {
+    /// Returns memory for pieces of a transfer with a device: page-locked, if the device has such
+    /// memory.
+    pub(super) fn for_transfers<B: Backend>(device: &Arc<Device<B>>, bytes: u64) -> Result<Self> {
+        let Some(address) = device.take_staging() else {
+            return Self::for_messages(bytes.min(bulk::PIECE));
+        };
+        let device = Arc::clone(device);
+        let give_back = move |address| device.staging.lock().push(address);
+        let memory = Origin::Device(Box::new(give_back));
+        Ok(Self { address, bytes: bulk::PIECE, memory })
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(self.memory, Origin::Shared)
+    }
+
     pub(super) fn for_messages(bytes: u64) -> Result<Self> {
-        let cells = buffer(bytes)?.into_iter().map(std::cell::UnsafeCell::new);
+        let cells = buffer(bytes)?.into_iter().map(UnsafeCell::new);
         let own: Box<[_]> = cells.collect();
         let address = own.first().map_or(0, |first| first.get() as u64);
         match bytes {
             0 => Err(Error::new(ErrorCode::InvalidSize, "a transfer of 0 bytes")),
-            _ => Ok(Self { address, bytes, own: Some(own) }),
+            _ => Ok(Self { address, bytes, memory: Origin::Own(own) }),
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Origin::Device(give_back) = &self.memory {
+            give_back(self.address);
         }
     }
 }

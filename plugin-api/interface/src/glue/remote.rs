@@ -178,7 +178,7 @@ fn arguments(method: &Method) -> (TokenStream, Vec<TokenStream>) {
     let function = format_ident!("{}", request.to_string().to_lowercase());
     let names = method.parameters.iter().map(|parameter| &parameter.name);
     let made = quote!(let request = request::#function(#(#names),*););
-    (made, vec![quote!(&raw const request)])
+    (made, vec![quote!(request::AsRequest::as_request(&request))])
 }
 
 /// Returns the name of a function for messages: "longshore.device, allocate".
