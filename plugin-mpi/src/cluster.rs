@@ -122,6 +122,11 @@ impl Cluster {
         if let Some(why) = launch::cut_off() {
             return Err(Absence::NoNodes(why));
         }
+        if settings.joined_file.as_ref().is_some_and(|file| file.exists()) {
+            let why = "another process of this rank has used the nodes, and MPI admits one only: \
+                       start a job for each program";
+            return Err(Absence::NoNodes(why.to_owned()));
+        }
         let failed = |error: longshore_mpi::MpiError| Absence::Failed(error.to_string());
         if mpi.is_finalized().map_err(failed)? {
             return Err(Absence::NoNodes("MPI is finalized in this process".to_owned()));

@@ -159,6 +159,15 @@ fn the_exit_code_of_a_program_that_uses_no_node_is_passed_on() {
 }
 
 #[test]
+fn a_second_program_of_a_job_is_refused_with_the_reason() {
+    let script = format!("'{EXECUTABLE}' devices && ! '{EXECUTABLE}' devices");
+    under_each(&["sh", "-c", &script], |launcher, ended| {
+        assert_eq!(ended.code, 0, "{launcher}: {}", ended.stderr);
+        assert!(ended.stderr.contains("another process of this rank"), "{}", ended.stderr);
+    });
+}
+
+#[test]
 fn each_process_of_a_program_has_its_share_of_the_nodes() {
     let arguments = ["-n", "2", "--nodes", "3", EXECUTABLE, "devices"];
     under_each(&arguments, |launcher, listed| {

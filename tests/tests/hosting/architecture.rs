@@ -125,7 +125,13 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
     ("plugin-mpi/mpi", &[]),
     (
         "plugin-mpi/node",
-        &["longshore", "longshore-executor", "longshore-mpi", "longshore-plugin-mpi"],
+        &[
+            "longshore",
+            "longshore-executor",
+            "longshore-mpi",
+            "longshore-plugin-api",
+            "longshore-plugin-mpi",
+        ],
     ),
     ("plugin-streams", &["longshore-plugin-api"]),
     ("formats/amdgpu", &[]),
