@@ -194,7 +194,7 @@ impl<'a, D> CollectiveRequest<'a, D> {
             (_, reduction) if reduction.is_some() != is_reduction => {
                 Some(format!("{:?} has the reduction {reduction:?}", self.kind))
             }
-            (_, Some((element, _))) if !self.bytes.is_multiple_of(element.bytes()) => {
+            (_, Some((element, _))) if self.bytes % element.bytes() != 0 => {
                 Some(format!("{} bytes are not whole elements of {element:?}", self.bytes))
             }
             _ => None,

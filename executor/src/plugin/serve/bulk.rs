@@ -46,14 +46,14 @@ impl<B: Backend> Server<B> {
         let before = queue.or_deferred(queue.queue.synchronize());
         let copied = match (device.is_transferable, copy.to_device) {
             (true, true) => {
-                // SAFETY: the host guarantees the device's range, which the channel may write.
                 let into = copy.address as *mut u8;
+                // SAFETY: the host guarantees the device's range, which the channel may write.
                 let received = unsafe { bulk.receive(copy.number, into, copy.bytes as usize) };
                 received.and_then(|mut received| received.wait()).map_err(failed)
             }
             (true, false) => {
-                // SAFETY: the host guarantees the device's range, which the channel may read.
                 let from = copy.address as *const u8;
+                // SAFETY: the host guarantees the device's range, which the channel may read.
                 let sent = unsafe { bulk.send(copy.number, from, copy.bytes as usize) };
                 sent.and_then(|mut sent| sent.wait()).map_err(failed)
             }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longshore_plugin_api::{Backend, Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::{Mutex, RwLock};
 
-use super::bulk;
 use super::images::ImageBuffer;
+use crate::plugin::channel::PIECE;
 use crate::plugin::protocol::Id;
 
 /// Objects of one kind. A number consists of a place and the count of its uses, so an old number
@@ -69,7 +69,7 @@ impl<B: Backend> Device<B> {
     /// the device has no such memory.
     pub(super) fn take_staging(&self) -> Option<u64> {
         let kept = self.staging.lock().pop();
-        kept.or_else(|| self.device.allocate(MemoryKind::Host, bulk::PIECE, 1).ok())
+        kept.or_else(|| self.device.allocate(MemoryKind::Host, PIECE as u64, 1).ok())
     }
 
     /// Keeps a queue whose work is done for the next [`Device::own_queue`].
