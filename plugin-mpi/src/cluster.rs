@@ -452,6 +452,24 @@ fn shut_down() {
     cluster.end();
 }
 
+/// Time for the end of MPI at the program's end. The nodes take less.
+const FINALIZING: Duration = Duration::from_secs(8);
+
+/// Ends this process after `limit`: a library may wait for ever in `MPI_Finalize` for a process
+/// that has ended.
+fn end_by(limit: Duration, status: c_int) {
+    let thread = std::thread::Builder::new().name("longshore-mpi-end".to_owned());
+    let _ = thread.spawn(move || {
+        std::thread::sleep(limit);
+        log::error!("MPI_Finalize has not returned within {limit:?}; the process ends without");
+        // SAFETY: the calls write the streams of the C library and end this process.
+        unsafe {
+            libc::fflush(std::ptr::null_mut());
+            libc::_exit(status);
+        }
+    });
+}
+
 fn finalize_at_exit() {
     unsafe extern "C" {
         fn on_exit(
@@ -470,6 +488,7 @@ fn finalize_at_exit() {
             None => FAILURE.lock().is_none(),
         };
         if is_whole {
+            end_by(FINALIZING, status);
             let _ = mpi.finalize();
         } else if IS_ALONE.load(Ordering::Relaxed) {
             // A lost process never finalizes MPI. Its launcher would wait for it.

@@ -655,11 +655,13 @@ impl Endpoint {
             std::thread::sleep(Duration::from_micros(100));
             is_sent = are_all_sent();
         }
+        let is_whole = self.peers.iter().all(|peer| peer.lost().is_none());
+        self.end_channels();
         match self.receiver.try_lock() {
             Some(mut receiver) => receiver.end(self),
             None => return false,
         }
-        is_sent && are_threads_over && self.peers.iter().all(|peer| peer.lost().is_none())
+        is_sent && are_threads_over && is_whole
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Launched {
     rank: i32,
     size: i32,
     programs: i32,
+    /// Number of processes on this machine; 0 if the launcher does not say.
+    here: i32,
 }
 
 /// Variables with the rank and the number of processes, of each launcher.
@@ -74,7 +76,14 @@ impl Launched {
             .find(|place| place.iter().all(Option::is_some))?;
         let set = number("LONGSHORE_MPI_PROGRAMS");
         let programs = programs(set, &variable).unwrap_or(1);
-        Some(Self { rank: rank?, size: size?, programs })
+        let here = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+        let here = here.into_iter().find_map(number).unwrap_or(0);
+        Some(Self { rank: rank?, size: size?, programs, here })
+    }
+
+    /// Returns whether all processes of the job are on this machine.
+    pub fn are_all_here(&self) -> bool {
+        self.here == self.size
     }
 
     /// Returns the process of the node's program, if the same process of the launcher has started
@@ -167,13 +176,15 @@ mod tests {
             })
         };
         let mpich = of(&[("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("LONGSHORE_MPI_PROGRAMS", "2")]);
-        assert_eq!(mpich, Some(Launched { rank: 3, size: 4, programs: 2 }));
+        assert_eq!(mpich, Some(Launched { rank: 3, size: 4, programs: 2, here: 0 }));
         let open_mpi = of(&[
             ("OMPI_COMM_WORLD_RANK", "1"),
             ("OMPI_COMM_WORLD_SIZE", "3"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "3"),
             ("OMPI_APP_CTX_NUM_PROCS", "1 2"),
         ]);
-        assert_eq!(open_mpi, Some(Launched { rank: 1, size: 3, programs: 1 }));
+        assert_eq!(open_mpi, Some(Launched { rank: 1, size: 3, programs: 1, here: 3 }));
+        assert!(open_mpi.is_some_and(|place| place.are_all_here()));
         assert_eq!(of(&[("PMI_RANK", "3")]), None);
     }
 

@@ -10,8 +10,8 @@ use longshore_mpi_backend::roles::Launched;
 const ENDING: Duration = Duration::from_secs(4);
 /// Time between looks at the program.
 const LOOK: Duration = Duration::from_millis(250);
-/// Looks for the program, until it must be on another machine.
-const LOOKS: u32 = 40;
+/// Looks for the program, until it must be on another machine, or have ended before the first.
+const LOOKS: u32 = 12;
 
 /// The process that works.
 static CHILD: AtomicI32 = AtomicI32::new(0);
@@ -72,11 +72,14 @@ fn watch_program(child: i32) {
         std::thread::sleep(LOOK);
         launched.program()
     });
-    let Some(program) = looks.find_map(|program| program) else { return };
+    let program = looks.find_map(|program| program);
+    if program.is_none() && !launched.are_all_here() {
+        return;
+    }
     let mut alive = Instant::now();
     while alive.elapsed() < ENDING {
         std::thread::sleep(LOOK);
-        if is_alive(program) {
+        if program.is_some_and(is_alive) {
             alive = Instant::now();
         }
     }

@@ -142,6 +142,17 @@ impl Endpoint {
         }
     }
 
+    /// Ends the channels to all processes: callers that wait for messages return.
+    pub(super) fn end_channels(&self) {
+        let ended = self.peers.iter().filter(|peer| peer.lost.set(EndReason::Here).is_ok());
+        let then: Vec<_> = ended.flat_map(|peer| std::mem::take(&mut *peer.then.lock())).collect();
+        let run = move || then.into_iter().for_each(|(_, then)| then());
+        let thread = std::thread::Builder::new().name("longshore-mpi-end".to_owned());
+        if let Err(error) = thread.spawn(run) {
+            log::error!("no thread can be started for the end of the channels: {error}");
+        }
+    }
+
     /// Has a thread run `then` when a process is lost, in place of the channel's earlier function;
     /// now if it is lost already.
     pub(super) fn when_lost(&self, rank: i32, plugin: u16, then: Then) {

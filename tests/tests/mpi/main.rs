@@ -5,6 +5,7 @@
 
 mod ends;
 mod losses;
+mod namespaces;
 mod nodes;
 mod programs;
 mod ranks;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let trials = [suites::trials, programs::trials, nodes::trials, ranks::trials];
-    let trials = trials.into_iter().chain([losses::trials, ends::trials]);
+    let trials = trials.into_iter().chain([losses::trials, ends::trials, namespaces::trials]);
     let trials = trials.flat_map(|trials| Implementation::ALL.into_iter().flat_map(trials));
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
