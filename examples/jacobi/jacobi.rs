@@ -9,6 +9,9 @@
 use longshore::{Buffer, Device, Event, Grid, Host, Image, Kernel, Queue, Result};
 use std::time::Instant;
 
+/// Items of a group. The columns are a multiple of it, or fewer.
+const ITEMS: usize = 1024;
+
 /// The rows of one device.
 struct Part {
     queue: Queue,
@@ -97,10 +100,12 @@ impl Part {
 
     /// Submits one step of this part to its queue. The event is reached when the step is done.
     fn step(&self, extent: Extent, step: usize) -> Result<Event> {
-        let grid = Grid::for_extent([extent.columns, extent.rows, 1], [1024, 1, 1])?;
+        let items = extent.columns.min(ITEMS);
+        let groups = [(extent.columns / items) as u32, extent.rows as u32, 1];
+        let grid = Grid::new(groups, [items as u32, 1, 1]);
         let (from, to) = (&self.cells[step % 2], &self.cells[(step + 1) % 2]);
-        let arguments = (from, to, extent.columns as u64, extent.rows as u64);
-        // SAFETY: the kernel takes (pointer, pointer, u64, u64), and stays within the cells. A
+        let arguments = (from, to, extent.columns as u64);
+        // SAFETY: the kernel takes (pointer, pointer, u64), and stays within the cells. A
         // neighbour has fetched its rows of `to`, two steps ago, before its last step, for which
         // this queue has waited.
         unsafe { self.queue.launch(&self.kernel, grid, arguments)? };

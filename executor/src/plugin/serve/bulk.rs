@@ -26,6 +26,9 @@ pub(super) fn failed(error: CallError) -> Error {
     Error::new(ErrorCode::BackendFailure, error.to_string())
 }
 
+/// The queue and the device of a copy.
+type Ends<B> = (Arc<Queue<B>>, Arc<Device<B>>);
+
 impl<B: Backend> Server<B> {
     /// Copies between a device and the process that has sent the request. Blocks until the copy is
     /// done.
@@ -134,7 +137,7 @@ impl<B: Backend> Server<B> {
         copied
     }
 
-    fn ends(&self, queue: Option<Id>, device: Id) -> Result<(Arc<Queue<B>>, Arc<Device<B>>)> {
+    fn ends(&self, queue: Option<Id>, device: Id) -> Result<Ends<B>> {
         let device = self.devices.get(device)?;
         let queue = match queue {
             Some(queue) => self.queues.get(queue)?,
