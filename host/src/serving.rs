@@ -96,7 +96,8 @@ impl ServedPlugin {
         unsafe { self.server.copy_here(device, address, here, bytes, to_device) }
     }
 
-    /// Executes a request without a reply. `peer` returns the channel to the sender. Does not block.
+    /// Executes a request without a reply. `peer` returns the channel to the sender. Does not
+    /// block.
     pub fn post(&self, peer: FindSender<'_>, request: &[u8]) {
         self.server.post(peer, request);
     }
