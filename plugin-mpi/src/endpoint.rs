@@ -7,6 +7,7 @@
 
 mod backoff;
 mod bulk;
+mod calls;
 mod channel;
 mod frame;
 mod outbox;
@@ -29,6 +30,7 @@ use longshore_plugin_api::Error;
 use parking_lot::{Mutex, ReentrantMutex};
 
 use backoff::Backoff;
+use calls::Calls;
 use frame::{Header, Kind};
 use outbox::When;
 use peer::{Life, Peer};
@@ -114,6 +116,7 @@ pub struct Endpoint {
     activity: AtomicU64,
     started: Instant,
     is_over: AtomicBool,
+    calls: Calls,
     /// The monitor's state, locked while the monitor calls MPI.
     life: Mutex<Life>,
 }
@@ -174,6 +177,7 @@ impl Endpoint {
             activity: AtomicU64::new(0),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
+            calls: Calls::default(),
             life: Mutex::default(),
         });
         endpoint.receiver.lock().post(&endpoint).map_err(|error| error.to_string())?;
@@ -592,6 +596,7 @@ impl Endpoint {
     /// The error of MPI as the reason of an end.
     #[inline]
     fn with<T>(&self, call: impl FnOnce(&Mpi) -> Result<T, MpiError>) -> Result<T, EndReason> {
+        let _inside = self.calls.enter()?;
         let _serial = self.serial.as_ref().map(|serial| serial.lock());
         call(self.mpi).map_err(|error| EndReason::Stream(error.to_string()))
     }
@@ -661,7 +666,8 @@ impl Endpoint {
             Some(mut receiver) => receiver.end(self),
             None => return false,
         }
-        is_sent && are_threads_over && is_whole
+        // Threads of plugins and of the program may still wait for transfers.
+        self.calls.end(limit) && is_sent && are_threads_over && is_whole
     }
 }
 
