@@ -292,12 +292,14 @@ impl Node {
 
 /// Returns whether the MPI library says that it transfers memory of the plugin's driver.
 fn is_aware(mpi: &Mpi, plugin: &PluginDescription) -> bool {
-    let asks: [(&str, fn(&Mpi) -> Option<bool>); 3] = [
-        ("libcuda.", Mpi::query_cuda_support),
-        ("libamdhip64.", Mpi::query_rocm_support),
-        ("libze_loader.", Mpi::query_ze_support),
+    let answers = [
+        ("libcuda.", mpi.query_cuda_support()),
+        ("libamdhip64.", mpi.query_rocm_support()),
+        ("libze_loader.", mpi.query_ze_support()),
     ];
-    asks.iter().any(|(driver, ask)| plugin.driver.starts_with(driver) && ask(mpi) == Some(true))
+    answers
+        .iter()
+        .any(|(driver, is_aware)| plugin.driver.starts_with(driver) && *is_aware == Some(true))
 }
 
 /// Receives the data of an image for which there is no memory.
