@@ -70,7 +70,7 @@ pub(super) enum Request<'a> {
     },
     Chunk {
         upload: Id,
-        #[serde(borrow)]
+        #[serde(borrow, with = "serde_bytes")]
         content: &'a [u8],
     },
     /// A check whether the device accepts an image. The reply is an `Acceptance`.
@@ -126,7 +126,7 @@ pub(super) enum Request<'a> {
         queue: Id,
         device: Id,
         address: u64,
-        #[serde(borrow)]
+        #[serde(borrow, with = "serde_bytes")]
         content: &'a [u8],
     },
     /// Copies from the device when all earlier work of the queue is done. The reply is the bytes.
@@ -168,7 +168,7 @@ pub(super) enum Request<'a> {
         queue: Id,
         address: u64,
         bytes: u64,
-        #[serde(borrow)]
+        #[serde(borrow, with = "serde_bytes")]
         pattern: &'a [u8],
         wait: bool,
     },
@@ -183,7 +183,7 @@ pub(super) enum Request<'a> {
 /// The place of an image's bytes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Image<'a> {
-    Here(&'a [u8]),
+    Here(#[serde(borrow, with = "serde_bytes")] &'a [u8]),
     /// Bytes in the shared file.
     Shared {
         offset: u64,
@@ -204,6 +204,7 @@ pub(super) struct Launch<'a> {
     pub(super) kernel: Id,
     pub(super) shape: LaunchShape,
     /// The arguments' values one after the other, each preceded by its size: see [`put_argument`].
+    #[serde(borrow, with = "serde_bytes")]
     pub(super) arguments: &'a [u8],
 }
 
@@ -299,7 +300,7 @@ pub(super) enum Callback<'a> {
         transfer: u64,
         at: u64,
         bytes: u64,
-        #[serde(borrow)]
+        #[serde(borrow, with = "serde_bytes")]
         content: &'a [u8],
         /// The number of the channel's transfer, as in [`Callback::Fetch`].
         bulk: Option<u64>,

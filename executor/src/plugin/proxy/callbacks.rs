@@ -86,7 +86,8 @@ impl Callbacks {
                 encode_reply(Ok(()))
             }
             Callback::Fetch { transfer, at, bytes, bulk: None } => {
-                encode_reply(self.transfers.fetch(*transfer, *at, *bytes))
+                let content = self.transfers.fetch(*transfer, *at, *bytes);
+                encode_reply(content.map(serde_bytes::ByteBuf::from))
             }
             Callback::Fetch { transfer, at, bytes, bulk: Some(number) } => {
                 encode_reply(self.with_bulk(|bulk| {

@@ -304,7 +304,7 @@ impl IsolatedQueue {
             };
             return self.link.ask(&Request::CopyIn { queue, device, address, content });
         }
-        let content: Vec<u8> =
+        let content: serde_bytes::ByteBuf =
             self.link.ask_and_finish(&Request::CopyOut { queue, device, address, bytes })?;
         if content.len() as u64 != bytes {
             let message =

@@ -75,7 +75,8 @@ impl<B: Backend> Server<B> {
                 encode_reply(self.copy_in(queue, device, address, content))
             }
             Request::CopyOut { queue, device, address, bytes } => {
-                encode_reply(self.copy_out(queue, device, address, bytes))
+                let content = self.copy_out(queue, device, address, bytes);
+                encode_reply(content.map(serde_bytes::ByteBuf::from))
             }
             Request::Transfer(transfer) => encode_reply(self.transfer(peer, &transfer)),
             Request::Bulk(copy) => encode_reply(self.copy_in_bulk(peer, &copy)),

@@ -85,7 +85,7 @@ impl Other {
         };
         let request = encode(&Callback::Fetch { transfer, at, bytes, bulk: None });
         let reply = channel.call(None, CALL, &request).map_err(failed)?;
-        let content = protocol::decode::<Result<Vec<u8>>>(&reply)??;
+        let content = protocol::decode::<Result<serde_bytes::ByteBuf>>(&reply)??;
         if !is_shared {
             let bytes = content.len().min(bytes as usize);
             // SAFETY: guaranteed by the caller.
