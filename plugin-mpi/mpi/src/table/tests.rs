@@ -51,6 +51,8 @@ fn in_c(rust: &str) -> String {
         "c_void" => "void",
         "isize" => "MPI_Aint",
         "RawStatus" => "MPI_Status",
+        "CopyFunction" => "MPI_Comm_copy_attr_function *",
+        "DeleteFunction" => "MPI_Comm_delete_attr_function *",
         handle => return format!("MPI_{handle}"),
     };
     name.to_owned()
