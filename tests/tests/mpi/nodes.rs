@@ -15,7 +15,7 @@ pub(crate) const PARTS: [(&str, fn()); 3] =
     [("copies", copies), ("events", events), ("functions", functions)];
 
 /// Sizes of copies in bytes: around the limits of messages, pieces and transfers.
-const SIZES: [usize; 11] = [
+const SIZES: [usize; 9] = [
     1,
     7,
     4096,
@@ -24,8 +24,6 @@ const SIZES: [usize; 11] = [
     (48 << 10) + 1,
     (1 << 20) - 1,
     (1 << 20) + 3,
-    (4 << 20) + 1,
-    9 << 20,
     20 << 20,
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::{TrialResult, not_tried, programs, trial};
 use libtest_mimic::{Completion, Trial};
+use longshore_tests::effort;
 use longshore_tests::mpi::{Implementation, Job};
 use longshore_tests::vulkan;
 use longshore_tests::world::{check_command, command};
@@ -20,7 +21,11 @@ fn on_a_cpu(implementation: Implementation) -> TrialResult {
     check(Job::new(implementation, check_command()))
 }
 
+/// Runs the suite with one implementation in a short test: the CPU's runs with both.
 fn on_lavapipe(implementation: Implementation) -> TrialResult {
+    if implementation == Implementation::Mpich && !effort::is_all() {
+        return not_tried("a long test tries it");
+    }
     let Some(manifest) = vulkan::lavapipe() else { return not_tried("not installed: lavapipe") };
     let job = Job::new(implementation, check_command()).env("VK_DRIVER_FILES", manifest);
     check(job.env("LONGSHORE_NODE_BACKEND", "vulkan"))
