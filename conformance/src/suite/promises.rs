@@ -138,6 +138,7 @@ const STEPS: &[(&str, &str, &str)] = &[
     (OPTIONAL, "P-81", "mend longshore.driver_stream, or return nulls for it from `table`"),
     (OPTIONAL, "P-82", "mend longshore.code_target, or return nulls for it from `table`"),
     (OPTIONAL, "P-83", "mend longshore.rect, or return nulls for it from `table`"),
+    (OPTIONAL, "P-84", "mend longshore.collectives, or return nulls for it from `table`"),
     (HOST, "H-4", OF_THE_HOST),
     (HOST, "H-5", OF_THE_HOST),
     (HOST, "H-6", OF_THE_HOST),

@@ -71,8 +71,10 @@ fn the_same_method_has_a_message_a_proxy_and_a_choice_between_the_two() {
     assert!(made.contains("peer:peer.id_for(self.link())?"), "{made}");
     assert!(made.contains("self.devices.get(peer)?"), "{made}");
     let made = text(either(&interface));
-    assert!(made.contains("AnyDevice::Here(object)=>object.reach(peer.here()?,range)"), "{made}");
-    assert!(made.contains("AnyDevice::There(object)=>object.reach(peer.there()?,range)"), "{made}");
+    let here = "AnyDevice::Here(object)=>Device::<Remote>::reach(object,peer.here()?,range)";
+    assert!(made.contains(here), "{made}");
+    let there = "AnyDevice::There(object)=>Device::<Isolated>::reach(object,peer.there()?,range)";
+    assert!(made.contains(there), "{made}");
 }
 
 #[test]
