@@ -23,6 +23,8 @@ pub enum Kind {
     To,
     /// A message from the follower, which a request of no bytes starts.
     From,
+    /// A broadcast of rank 0 to all helpers, and a barrier.
+    Broadcast,
 }
 
 /// A request to take part in a figure.
@@ -70,6 +72,7 @@ impl Order {
             1 => Kind::Windows,
             2 => Kind::To,
             3 => Kind::From,
+            4 => Kind::Broadcast,
             _ => return None,
         };
         let (bytes, count, with) = (word(1)?, word(2)?, word(3)? as i32);
@@ -93,6 +96,19 @@ impl Peers {
         self.mpi.send(&order.to_bytes(), helper, CONTROL, self.comm)?;
         self.mpi.recv(&mut [0; 1], Source::Rank(helper), Tag::Number(CONTROL), self.comm)?;
         self.run(&Order { with: helper, is_leader: true, ..order })
+    }
+
+    /// Runs a figure with all helpers, and returns the time of one repetition.
+    pub fn measure_all(&self, kind: Kind, bytes: usize, count: usize) -> Result<Duration> {
+        let order = Order { kind, bytes, count, with: 0, is_leader: false };
+        let helpers = 1..self.mpi.size(self.comm)?;
+        for helper in helpers.clone() {
+            self.mpi.send(&order.to_bytes(), helper, CONTROL, self.comm)?;
+        }
+        for helper in helpers {
+            self.mpi.recv(&mut [0; 1], Source::Rank(helper), Tag::Number(CONTROL), self.comm)?;
+        }
+        self.run(&Order { is_leader: true, ..order })
     }
 
     /// Runs a figure between two helpers, and returns the time of one repetition.
@@ -188,6 +204,12 @@ impl Peers {
                 (Kind::From, false) => {
                     self.receive(order, &mut [])?;
                     self.send(order, memory)?;
+                }
+                (Kind::Broadcast, _) => {
+                    let (data, bytes) = (memory.as_mut_ptr(), memory.len());
+                    // SAFETY: the call does not keep the bytes.
+                    unsafe { self.mpi.bcast(data, bytes, 0, self.comm) }?;
+                    self.mpi.barrier(self.comm)?;
                 }
             }
         }

@@ -59,6 +59,10 @@ pub fn start_all(only: &str) -> Result<()> {
             println!("processes: the program, 4 nodes with their watchers, 2 helpers");
             launcher.start("--nodes", 4, 2, only)?;
         }
+        if "broadcast".contains(only) {
+            println!("processes: the program, 4 nodes with their watchers, 4 helpers");
+            launcher.start("--broadcast", 4, 4, only)?;
+        }
         if "images".contains(only) {
             println!("processes: the program, 4 nodes with their watchers");
             launcher.start("--images", 4, 0, only)?;

@@ -21,6 +21,7 @@ fn main() -> Result<()> {
         ["--helper", helpers] => helper::serve(helpers.parse()?),
         ["--pair", helpers] => pair::measure(helpers.parse()?),
         ["--nodes", helpers] => nodes::measure(helpers.parse()?),
+        ["--broadcast", helpers] => nodes::measure_broadcast(helpers.parse()?),
         ["--images", _] => nodes::measure_images(),
         ["--scale"] => scale::measure(),
         [] | ["--bench"] => jobs::start_all(""),

@@ -3,8 +3,8 @@
 use crate::floor::Kind;
 use crate::pair::{Side, World, add, shown};
 use anyhow::{Context, Result};
-use longshore::MemoryKind;
-use longshore_benches::report::Report;
+use longshore::{Group, MemoryKind};
+use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_conformance::{Fixtures, TrustedImages};
 use std::time::{Duration, Instant};
@@ -18,6 +18,34 @@ pub fn measure(helpers: usize) -> Result<()> {
     let mut report = Report::new();
     copies(&world, &sides, &mut report)?;
     events(&sides, &mut report);
+    report.print();
+    world.peers.dismiss()
+}
+
+/// Measures a broadcast of 64 MiB to four nodes.
+pub fn measure_broadcast(helpers: usize) -> Result<()> {
+    const BYTES: usize = 64 << 20;
+    const COUNT: usize = 3;
+    let world = World::new(helpers)?;
+    let sides = sides(&world)?;
+    let data = vec![1_u8; BYTES];
+    let buffer = |side: &Side| side.device.buffer::<u8>(&side.queue, BYTES);
+    let buffers = sides.iter().map(buffer).collect::<longshore::Result<Vec<_>>>()?;
+    let slices: Vec<_> = buffers.iter().map(|buffer| buffer.as_slice()).collect();
+    let group = Group::new(sides.iter().map(|side| &side.queue))?;
+    let floor = Contender {
+        sample: Box::new(|| {
+            world.peers.measure_all(Kind::Broadcast, BYTES, COUNT).expect("a figure of MPI")
+        }),
+    };
+    let ours = Contender::new(COUNT as u32, || {
+        group.broadcast_from_host(&data, &slices).expect("a broadcast");
+    });
+    let mut report = Report::new();
+    if let [Some(floor), Some(ours)] = in_rounds([Some(floor), Some(ours)]) {
+        let most = Limit::from_floor("1.2 times", &floor, |time| time.mul_f64(1.2));
+        report.row("64 MiB broadcast to 4 nodes", Some(&floor), &ours, most);
+    }
     report.print();
     world.peers.dismiss()
 }

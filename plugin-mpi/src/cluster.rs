@@ -282,13 +282,32 @@ impl Cluster {
 
     /// Takes a number for a host of this process, to distinguish its messages.
     pub(crate) fn take_session(&self) -> Option<u16> {
-        self.sessions.lock().pop_first()
+        let mut sessions = self.sessions.lock();
+        if sessions.len() == usize::from(MOST_SESSIONS) && self.endpoint.is_threaded() {
+            self.endpoint.wake();
+            self.notify(hello::WAKE);
+        }
+        sessions.pop_first()
     }
 
     pub(crate) fn give_back_session(&self, session: u16) {
         let numbers = session * MOST_PLUGINS..(session + 1) * MOST_PLUGINS;
         self.program.handlers.write().retain(|(_, number), _| !numbers.contains(number));
-        self.sessions.lock().insert(session);
+        let mut sessions = self.sessions.lock();
+        sessions.insert(session);
+        if sessions.len() == usize::from(MOST_SESSIONS) && self.endpoint.is_threaded() {
+            self.notify(hello::REST);
+            self.endpoint.rest(ENDING);
+        }
+    }
+
+    /// Sends all nodes a message about themselves. A lost node needs none.
+    fn notify(&self, method: u32) {
+        for node in &self.nodes {
+            if let Some(channel) = self.endpoint.channel(node.rank, NODE) {
+                let _ = channel.post(method, &[]);
+            }
+        }
     }
 
     /// Returns the channel to a plugin of a node, and has `handler` handle the node's calls.

@@ -15,6 +15,10 @@ pub const COLLECTIVE: u32 = 4;
 pub const ABANDON: u32 = 5;
 /// The method of messages about a node that is lost. The argument is its rank.
 pub const LOST: u32 = 6;
+/// The method of messages of a program that has no host for now, and sends no signs of life.
+pub const REST: u32 = 7;
+/// The method of messages of a program that has a host again.
+pub const WAKE: u32 = 8;
 /// The number of the plugin in calls about the node itself.
 pub const NODE: u16 = u16::MAX;
 

@@ -165,7 +165,7 @@ pub fn spawn(mpi: &Mpi, settings: &Settings, count: usize) -> Result<(Comms, Cre
     // A failure on the process's own communicator would end the program.
     let own = mpi.dup(mpi.self_comm()).map_err(text)?;
     mpi.return_errors(own).map_err(text)?;
-    let (between, codes) = mpi.spawn(node, &[SPAWNED], count, None, 0, own).map_err(|error| {
+    let (between, codes) = mpi.spawn(node, &[SPAWNED], count, 0, own).map_err(|error| {
         format!(
             "{error}: the launcher has no room for {count} more processes, or this MPI starts none; \
              start the nodes with the program, as in `longshore mpirun --nodes {count} program`"

@@ -53,18 +53,12 @@ pub struct Numbers {
     pub any_source: i32,
     /// `MPI_ANY_TAG`.
     pub any_tag: i32,
-    /// `MPI_UNDEFINED`.
-    pub undefined: i32,
     /// Levels of thread support, in the order of [`ThreadLevel`](crate::ThreadLevel).
     pub thread_levels: [i32; 4],
     /// `MPI_TAG_UB`.
     pub tag_ub: i32,
-    /// `MPI_APPNUM`.
-    pub appnum: i32,
     /// `MPI_STATUS_IGNORE`.
     pub status_ignore: usize,
-    /// `MPI_IN_PLACE`.
-    pub in_place: usize,
     /// `MPI_ERR_COUNT`.
     pub err_count: i32,
     /// `MPI_ERR_ARG`.

@@ -56,9 +56,12 @@ handles! {
     Datatype;
     /// Reduction (`MPI_Op`).
     Op;
-    /// Hints to a call (`MPI_Info`).
-    Info;
 }
+
+/// Hints to a call (`MPI_Info`), of which only the handle of none is used.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Info(pub(crate) usize);
 
 /// Error handler (`MPI_Errhandler`), of which only a predefined one is used.
 #[derive(Clone, Copy)]

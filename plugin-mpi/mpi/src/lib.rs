@@ -6,7 +6,7 @@
 //! - [`Mpi`]: a loaded library. [`Mpi::already_loaded`], [`Mpi::open`] and [`Mpi::open_default`]
 //!   find one (`library.rs`); `table.rs` has its functions.
 //! - [`Implementation`]: the binary interface of the library, with its [`Constants`](abi).
-//! - [`Comm`], [`Request`], [`Group`], [`Datatype`], [`Op`], [`Info`]: handles.
+//! - [`Comm`], [`Request`], [`Group`], [`Datatype`], [`Op`]: handles.
 //! - `calls/`: the calls, as methods of [`Mpi`].
 //!
 //! **Rules of MPI.** They apply unchanged. Most calls need an initialized MPI that is not yet
@@ -27,5 +27,5 @@ pub mod abi;
 pub use abi::Implementation;
 pub use calls::{Element, Operation, Source, Status, Tag, ThreadLevel};
 pub use error::{LoadError, MpiError};
-pub use handle::{Comm, Datatype, Group, Info, Op, Request};
+pub use handle::{Comm, Datatype, Group, Op, Request};
 pub use library::Mpi;

@@ -2,7 +2,7 @@
 
 use crate::handle::{Comm, Datatype, Errhandler, Group, Info, Op, Request};
 use crate::library::Symbols;
-use std::ffi::{c_char, c_double, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 #[cfg(test)]
 mod tests;
@@ -69,9 +69,6 @@ macro_rules! functions {
 functions! {
     required {
         MPI_Abort(Comm, c_int) -> c_int;
-        MPI_Allgather(*const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, Comm) -> c_int;
-        MPI_Alloc_mem(isize, Info, *mut c_void) -> c_int;
-        MPI_Allreduce(*const c_void, *mut c_void, c_int, Datatype, Op, Comm) -> c_int;
         MPI_Barrier(Comm) -> c_int;
         MPI_Bcast(*mut c_void, c_int, Datatype, c_int, Comm) -> c_int;
         MPI_Cancel(*mut Request) -> c_int;
@@ -80,7 +77,6 @@ functions! {
         ) -> c_int;
         MPI_Comm_set_attr(Comm, c_int, *mut c_void) -> c_int;
         MPI_Comm_create_group(Comm, Group, c_int, *mut Comm) -> c_int;
-        MPI_Comm_disconnect(*mut Comm) -> c_int;
         MPI_Comm_dup(Comm, *mut Comm) -> c_int;
         MPI_Comm_free(*mut Comm) -> c_int;
         MPI_Comm_get_attr(Comm, c_int, *mut c_void, *mut c_int) -> c_int;
@@ -92,15 +88,10 @@ functions! {
         MPI_Comm_spawn(
             *const c_char, *mut *mut c_char, c_int, Info, c_int, Comm, *mut Comm, *mut c_int,
         ) -> c_int;
-        MPI_Comm_split(Comm, c_int, c_int, *mut Comm) -> c_int;
         MPI_Error_class(c_int, *mut c_int) -> c_int;
         MPI_Error_string(c_int, *mut c_char, *mut c_int) -> c_int;
         MPI_Finalize() -> c_int;
         MPI_Finalized(*mut c_int) -> c_int;
-        MPI_Free_mem(*mut c_void) -> c_int;
-        MPI_Gather(
-            *const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, c_int, Comm,
-        ) -> c_int;
         MPI_Get_count(*const RawStatus, Datatype, *mut c_int) -> c_int;
         MPI_Get_library_version(*mut c_char, *mut c_int) -> c_int;
         MPI_Get_processor_name(*mut c_char, *mut c_int) -> c_int;
@@ -114,15 +105,11 @@ functions! {
         MPI_Iallreduce(
             *const c_void, *mut c_void, c_int, Datatype, Op, Comm, *mut Request,
         ) -> c_int;
-        MPI_Ibarrier(Comm, *mut Request) -> c_int;
         MPI_Ibcast(*mut c_void, c_int, Datatype, c_int, Comm, *mut Request) -> c_int;
         MPI_Igather(
             *const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, c_int, Comm,
             *mut Request,
         ) -> c_int;
-        MPI_Info_create(*mut Info) -> c_int;
-        MPI_Info_free(*mut Info) -> c_int;
-        MPI_Info_set(Info, *const c_char, *const c_char) -> c_int;
         MPI_Init_thread(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int;
         MPI_Initialized(*mut c_int) -> c_int;
         MPI_Intercomm_merge(Comm, c_int, *mut Comm) -> c_int;
@@ -133,15 +120,11 @@ functions! {
         ) -> c_int;
         MPI_Is_thread_main(*mut c_int) -> c_int;
         MPI_Isend(*const c_void, c_int, Datatype, c_int, c_int, Comm, *mut Request) -> c_int;
-        MPI_Issend(*const c_void, c_int, Datatype, c_int, c_int, Comm, *mut Request) -> c_int;
         MPI_Query_thread(*mut c_int) -> c_int;
         MPI_Recv(*mut c_void, c_int, Datatype, c_int, c_int, Comm, *mut RawStatus) -> c_int;
-        MPI_Reduce(*const c_void, *mut c_void, c_int, Datatype, Op, c_int, Comm) -> c_int;
-        MPI_Request_free(*mut Request) -> c_int;
         MPI_Send(*const c_void, c_int, Datatype, c_int, c_int, Comm) -> c_int;
         MPI_Test(*mut Request, *mut c_int, *mut RawStatus) -> c_int;
         MPI_Wait(*mut Request, *mut RawStatus) -> c_int;
-        MPI_Wtime() -> c_double;
     }
     optional {
         MPIX_Comm_get_failed(Comm, *mut Group) -> c_int;

@@ -12,8 +12,8 @@ use longshore_mpi::{Comm, Mpi, ThreadLevel};
 use longshore_mpi_backend::collective::{Part, Sets};
 use longshore_mpi_backend::endpoint::{self, Endpoint, MpiChannel, Service};
 use longshore_mpi_backend::hello::{
-    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, STORE, Store,
-    VERSION, plugin_of,
+    self, ABANDON, COLLECTIVE, Greeting, HELLO, Hello, HelloPlugin, LOST, NODE, REST, STORE, Store,
+    VERSION, WAKE, plugin_of,
 };
 use longshore_mpi_backend::images::distribute;
 use longshore_mpi_backend::launch::{self, Comms};
@@ -285,6 +285,27 @@ impl Node {
         performed.map(|()| Vec::new())
     }
 
+    /// Takes a message about this node itself.
+    fn take_notice(&self, method: u32, argument: &[u8]) {
+        let Some(endpoint) = self.endpoint.get() else { return };
+        match method {
+            ABANDON => {
+                if let Ok(number) = argument.try_into() {
+                    self.abandoned.lock().insert(u64::from_le_bytes(number));
+                }
+            }
+            LOST => {
+                if let Ok(rank) = argument.try_into() {
+                    let why = EndReason::Stream("the program has given the node up".to_owned());
+                    endpoint.lose(i32::from_le_bytes(rank), why);
+                }
+            }
+            REST => endpoint.unwatch(PROGRAM),
+            WAKE => endpoint.watch(PROGRAM),
+            _ => {}
+        }
+    }
+
     fn plugin(&self, number: u16) -> Option<&ServedPlugin> {
         self.plugins.get()?.served.get(usize::from(plugin_of(number)))
     }
@@ -344,15 +365,7 @@ impl Service for Node {
 
     fn post(&self, from: Address, method: u32, argument: &[u8]) {
         if from.plugin == u32::from(NODE) {
-            if let (ABANDON, Ok(number)) = (method, argument.try_into()) {
-                self.abandoned.lock().insert(u64::from_le_bytes(number));
-            } else if let (LOST, Ok(rank)) = (method, argument.try_into()) {
-                let why = EndReason::Stream("the program has given the node up".to_owned());
-                if let Some(endpoint) = self.endpoint.get() {
-                    endpoint.lose(i32::from_le_bytes(rank), why);
-                }
-            }
-            return;
+            return self.take_notice(method, argument);
         }
         if let Some(plugin) = self.plugin(from.plugin as u16) {
             let sender = || {

@@ -184,6 +184,13 @@ impl Endpoint {
         }
     }
 
+    /// Neither expects nor sends signs of life any more, until the next [`Endpoint::watch`].
+    pub fn unwatch(&self, rank: i32) {
+        if let Some(peer) = self.peers.get(rank as usize) {
+            peer.is_watched.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Looks at the process itself from now on, whose end is noticed before its silence, if it is
     /// one of this machine that runs `executable`.
     pub fn watch_process(&self, rank: i32, number: u32, executable: &str) {
@@ -212,6 +219,10 @@ impl Endpoint {
     /// Sends signs of life, and gives up processes that have been silent for too long.
     fn look(&self, life: &mut Life) {
         if self.is_over() {
+            return;
+        }
+        if self.is_resting() {
+            life.looked = None;
             return;
         }
         let now = Instant::now();

@@ -48,9 +48,13 @@ impl Receiver {
     /// # Errors
     /// A failure of MPI.
     pub(super) fn take(&mut self, endpoint: &Endpoint) -> Result<Option<Message>, EndReason> {
+        if self.posted.is_empty() {
+            self.post(endpoint)?;
+        }
         let Some((request, _)) = self.posted.front_mut() else { return Ok(None) };
         let status = match endpoint.with(|mpi| mpi.test(request)) {
-            Ok(None) => return Ok(None),
+            // While this endpoint rests, the receive stays.
+            Ok(None) | Err(EndReason::Here) => return Ok(None),
             Ok(Some(status)) => status,
             Err(error) => {
                 // The receive is over. Another takes its place.
@@ -60,7 +64,10 @@ impl Receiver {
             }
         };
         let (_, buffer) = self.posted.pop_front().expect("it was looked at");
-        self.post(endpoint)?;
+        if let Err(error) = self.post(endpoint) {
+            // The next message tries again.
+            log::debug!("posting a receive: {error}");
+        }
         Ok(Some(Message { from: status.source, bytes: status.bytes, buffer }))
     }
 

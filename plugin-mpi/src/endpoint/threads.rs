@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::Endpoint;
 use super::backoff::sharpen_sleeps;
 use super::frame::{Header, Kind};
+use super::received::Call;
 use super::receiver::Message;
-use super::{Call, Endpoint};
 
 /// The role of the receiver and the threads without it.
 #[derive(Default)]
@@ -66,6 +67,12 @@ impl Threads {
             std::thread::sleep(Duration::from_micros(200));
         }
         self.running.load(Ordering::Acquire) == 0
+    }
+
+    /// Ends the sleep of threads after a rest of the endpoint.
+    pub(super) fn wake(&self) {
+        drop(self.rest.0.lock());
+        self.rest.1.notify_all();
     }
 
     fn spawn(&self, endpoint: &Arc<Endpoint>) -> std::io::Result<()> {
@@ -121,6 +128,11 @@ impl Threads {
         let mut receiver = endpoint.receiver.lock();
         let (mut heard, mut turns) = (Instant::now(), 0_u32);
         while !endpoint.is_over() {
+            if endpoint.is_resting() {
+                self.sleep_until_woken(endpoint);
+                (heard, turns) = (Instant::now(), 0);
+                continue;
+            }
             match receiver.take(endpoint) {
                 Ok(Some(message)) => {
                     if let Some(call) = self.take_frames(endpoint, message, &mut receiver) {
@@ -136,6 +148,13 @@ impl Threads {
             }
         }
         None
+    }
+
+    fn sleep_until_woken(&self, endpoint: &Endpoint) {
+        let mut guard = self.rest.0.lock();
+        if endpoint.is_resting() {
+            self.rest.1.wait_for(&mut guard, REST);
+        }
     }
 
     /// Pauses after a look that found no message.

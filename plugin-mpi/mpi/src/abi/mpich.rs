@@ -35,12 +35,9 @@ pub const CONSTANTS: Constants<usize> = Constants {
     numbers: Numbers {
         any_source: -2,
         any_tag: -1,
-        undefined: -32766,
         thread_levels: [0, 1, 2, 3],
         tag_ub: 0x6440_0001,
-        appnum: 0x6440_000d,
         status_ignore: 1,
-        in_place: usize::MAX,
         err_count: 2,
         err_arg: 12,
         err_unsupported_operation: 44,

@@ -35,12 +35,9 @@ pub const CONSTANTS: Constants<&str> = Constants {
     numbers: Numbers {
         any_source: -1,
         any_tag: -1,
-        undefined: -32766,
         thread_levels: [0, 1, 2, 3],
         tag_ub: 0,
-        appnum: 4,
         status_ignore: 0,
-        in_place: 1,
         err_count: 2,
         err_arg: 13,
         err_unsupported_operation: 52,

@@ -1,8 +1,8 @@
 //! Constants of the standard ABI of MPI 5.0 (`libmpi_abi.so.1`).
 //!
-//! The MPI Forum's header had other values for two of them until October 2025. Intel MPI 2021.19
-//! still has these, under the same version of the ABI. `MPI_LASTUSEDCODE` is always set, which
-//! shows the values of a library.
+//! The MPI Forum's header had another value for one of them until October 2025. Intel MPI 2021.19
+//! still has it, under the same version of the ABI. `MPI_LASTUSEDCODE` is always set, which
+//! shows the value of a library.
 
 use super::{Constants, Numbers, StatusLayout};
 
@@ -20,12 +20,9 @@ pub const CONSTANTS: Constants<usize> = Constants {
     numbers: Numbers {
         any_source: -1,
         any_tag: -2,
-        undefined: -32766,
         thread_levels: [0, 1024, 2048, 4096],
         tag_ub: 501,
-        appnum: 505,
         status_ignore: 0,
-        in_place: 1,
         err_count: 2,
         err_arg: 13,
         err_unsupported_operation: 55,
@@ -35,8 +32,6 @@ pub const CONSTANTS: Constants<usize> = Constants {
 
 /// Earlier value of `MPI_ERRORS_RETURN`.
 pub const EARLIER_ERRORS_RETURN: usize = 0x142;
-/// Earlier value of `MPI_APPNUM`.
-pub const EARLIER_APPNUM: i32 = LASTUSEDCODE;
 /// `MPI_LASTUSEDCODE`.
 pub const LASTUSEDCODE: i32 = 506;
 /// `MPI_ERR_LASTCODE`, the least value of that attribute.

@@ -62,12 +62,6 @@ impl Mpi {
         Op(self.constants.operations[operation as usize])
     }
 
-    /// Returns the address that stands for "the input is in the output's memory" as the input of a
-    /// reduction or gather.
-    pub fn in_place(&self) -> *const u8 {
-        self.constants.numbers.in_place as *const u8
-    }
-
     /// Waits until all processes have entered a barrier. Blocks.
     ///
     /// # Errors
@@ -75,17 +69,6 @@ impl Mpi {
     pub fn barrier(&self, comm: Comm) -> Result<(), MpiError> {
         // SAFETY: the communicator is valid by the rules of the crate.
         unsafe { call!(self.MPI_Barrier(comm)) }
-    }
-
-    /// Enters a barrier; the request completes when all processes have entered it.
-    ///
-    /// # Errors
-    /// Errors of the library.
-    pub fn ibarrier(&self, comm: Comm) -> Result<Request, MpiError> {
-        let mut request = Request::UNSET;
-        // SAFETY: the output is a zeroed local variable.
-        unsafe { call!(self.MPI_Ibarrier(comm, &mut request)) }?;
-        Ok(request)
     }
 
     /// Copies the bytes of process `root` to all others. Blocks.
@@ -128,28 +111,6 @@ impl Mpi {
         Ok(request)
     }
 
-    /// Copies `bytes` bytes of each process to `root`, in the order of ranks. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the library, or too many elements or bytes.
-    ///
-    /// # Safety
-    /// `send` has `bytes` readable bytes. At process `root`, `recv` has as many writable bytes for
-    /// each process; elsewhere it is ignored.
-    pub unsafe fn gather(
-        &self,
-        send: *const u8,
-        bytes: usize,
-        recv: *mut u8,
-        root: i32,
-        comm: Comm,
-    ) -> Result<(), MpiError> {
-        let (send, recv, byte) = (send.cast(), recv.cast(), self.byte());
-        let count = self.count("MPI_Gather", bytes)?;
-        // SAFETY: promised by the caller.
-        unsafe { call!(self.MPI_Gather(send, count, byte, recv, count, byte, root, comm)) }
-    }
-
     /// Begins to copy `bytes` bytes of each process to `root`, in the order of ranks.
     ///
     /// # Errors
@@ -175,26 +136,6 @@ impl Mpi {
         Ok(request)
     }
 
-    /// Copies `bytes` bytes of each process to all, in the order of ranks. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the library, or too many elements or bytes.
-    ///
-    /// # Safety
-    /// `send` has `bytes` readable bytes, and `recv` as many writable bytes for each process.
-    pub unsafe fn allgather(
-        &self,
-        send: *const u8,
-        bytes: usize,
-        recv: *mut u8,
-        comm: Comm,
-    ) -> Result<(), MpiError> {
-        let (send, recv, byte) = (send.cast(), recv.cast(), self.byte());
-        let count = self.count("MPI_Allgather", bytes)?;
-        // SAFETY: promised by the caller.
-        unsafe { call!(self.MPI_Allgather(send, count, byte, recv, count, byte, comm)) }
-    }
-
     /// Begins to copy `bytes` bytes of each process to all, in the order of ranks.
     ///
     /// # Errors
@@ -217,31 +158,6 @@ impl Mpi {
             call!(self.MPI_Iallgather(send, count, byte, recv, count, byte, comm, &mut request))
         }?;
         Ok(request)
-    }
-
-    /// Reduces each of `count` elements over all processes, to `root`. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the library, or too many elements or bytes.
-    ///
-    /// # Safety
-    /// `send` has `count` readable elements. At process `root`, `recv` has as many writable ones;
-    /// elsewhere it is ignored.
-    #[expect(clippy::too_many_arguments, reason = "the parameters are C's")]
-    pub unsafe fn reduce(
-        &self,
-        send: *const u8,
-        recv: *mut u8,
-        count: usize,
-        datatype: Datatype,
-        op: Op,
-        root: i32,
-        comm: Comm,
-    ) -> Result<(), MpiError> {
-        let (send, recv) = (send.cast(), recv.cast());
-        let count = self.count("MPI_Reduce", count)?;
-        // SAFETY: promised by the caller.
-        unsafe { call!(self.MPI_Reduce(send, recv, count, datatype, op, root, comm)) }
     }
 
     /// Begins to reduce each of `count` elements over all processes, to `root`.
@@ -270,28 +186,6 @@ impl Mpi {
             call!(self.MPI_Ireduce(send, recv, count, datatype, op, root, comm, &mut request))
         }?;
         Ok(request)
-    }
-
-    /// Reduces each of `count` elements over all processes, to all. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the library, or too many elements or bytes.
-    ///
-    /// # Safety
-    /// `send` has `count` readable elements, and `recv` as many writable ones.
-    pub unsafe fn allreduce(
-        &self,
-        send: *const u8,
-        recv: *mut u8,
-        count: usize,
-        datatype: Datatype,
-        op: Op,
-        comm: Comm,
-    ) -> Result<(), MpiError> {
-        let (send, recv) = (send.cast(), recv.cast());
-        let count = self.count("MPI_Allreduce", count)?;
-        // SAFETY: promised by the caller.
-        unsafe { call!(self.MPI_Allreduce(send, recv, count, datatype, op, comm)) }
     }
 
     /// Begins to reduce each of `count` elements over all processes, to all.

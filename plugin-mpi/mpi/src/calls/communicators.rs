@@ -60,20 +60,6 @@ impl Mpi {
         Ok(made)
     }
 
-    /// Splits a communicator, in a call of all its processes: processes of one colour get one
-    /// communicator, with ranks in the order of `key`. A process without a colour gets
-    /// [`null_comm`](Self::null_comm). A colour is not negative. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the library.
-    pub fn split(&self, comm: Comm, color: Option<i32>, key: i32) -> Result<Comm, MpiError> {
-        let color = color.unwrap_or(self.constants.numbers.undefined);
-        let mut made = Comm::UNSET;
-        // SAFETY: the output is a zeroed local variable.
-        unsafe { call!(self.MPI_Comm_split(comm, color, key, &mut made)) }?;
-        Ok(made)
-    }
-
     /// Frees a communicator, in a call of all its processes.
     ///
     /// # Errors
@@ -81,16 +67,6 @@ impl Mpi {
     pub fn free_comm(&self, mut comm: Comm) -> Result<(), MpiError> {
         // SAFETY: the handle is a local variable.
         unsafe { call!(self.MPI_Comm_free(&mut comm)) }
-    }
-
-    /// Waits for all communication on a communicator and frees it, in a call of all its processes.
-    /// Processes without a further connection may then be finalized independently. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the library.
-    pub fn disconnect(&self, mut comm: Comm) -> Result<(), MpiError> {
-        // SAFETY: the handle is a local variable.
-        unsafe { call!(self.MPI_Comm_disconnect(&mut comm)) }
     }
 
     /// Makes calls on a communicator, and on communicators made from it, return their errors.

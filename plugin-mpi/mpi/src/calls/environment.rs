@@ -149,18 +149,6 @@ impl Mpi {
         Ok(self.attribute(self.constants.numbers.tag_ub)?.unwrap_or(LEAST))
     }
 
-    /// Returns the number of this process' program among the programs of the job, if the launcher
-    /// set one.
-    ///
-    /// # Errors
-    /// Errors of the library.
-    pub fn app_number(&self) -> Result<Option<i32>, MpiError> {
-        self.attribute(match self.has_earlier_constants()? {
-            true => standard::EARLIER_APPNUM,
-            false => self.constants.numbers.appnum,
-        })
-    }
-
     /// Returns the name of the processor, usually the name of the host.
     ///
     /// # Errors
@@ -171,37 +159,6 @@ impl Mpi {
             unsafe { (self.functions.MPI_Get_processor_name)(text, length) }
         });
         name.map_err(|code| self.error("MPI_Get_processor_name", code))
-    }
-
-    /// Returns the seconds since a fixed time in the past.
-    pub fn wtime(&self) -> f64 {
-        // SAFETY: the function has no parameter.
-        unsafe { (self.functions.MPI_Wtime)() }
-    }
-
-    /// Allocates memory that is fast for messages. [`free_mem`](Self::free_mem) frees it.
-    ///
-    /// # Errors
-    /// Errors of the library, also where memory is exhausted.
-    pub fn alloc_mem(&self, bytes: usize) -> Result<*mut u8, MpiError> {
-        let size = isize::try_from(bytes).map_err(|_| self.too_large("MPI_Alloc_mem", bytes))?;
-        let mut memory: *mut c_void = null_mut();
-        let output = (&raw mut memory).cast();
-        // SAFETY: the output is a local variable.
-        unsafe { call!(self.MPI_Alloc_mem(size, self.null_info(), output)) }?;
-        Ok(memory.cast())
-    }
-
-    /// Frees memory of [`alloc_mem`](Self::alloc_mem).
-    ///
-    /// # Errors
-    /// Errors of the library.
-    ///
-    /// # Safety
-    /// The memory is from `alloc_mem` and no longer used.
-    pub unsafe fn free_mem(&self, memory: *mut u8) -> Result<(), MpiError> {
-        // SAFETY: promised by the caller.
-        unsafe { call!(self.MPI_Free_mem(memory.cast())) }
     }
 
     /// Returns whether the library has the [earlier values](standard) of the standard ABI.

@@ -62,30 +62,6 @@ impl Mpi {
         Ok(request)
     }
 
-    /// Begins to send a message, with a request that completes only after its receive has begun.
-    ///
-    /// # Errors
-    /// As for [`isend`](Self::isend).
-    ///
-    /// # Safety
-    /// As for [`isend`](Self::isend).
-    #[inline]
-    pub unsafe fn issend(
-        &self,
-        data: *const u8,
-        bytes: usize,
-        to: i32,
-        tag: i32,
-        comm: Comm,
-    ) -> Result<Request, MpiError> {
-        let count = self.count("MPI_Issend", bytes)?;
-        let mut request = Request::UNSET;
-        let (data, byte) = (data.cast(), self.byte());
-        // SAFETY: promised by the caller; the output is a zeroed local variable.
-        unsafe { call!(self.MPI_Issend(data, count, byte, to, tag, comm, &mut request)) }?;
-        Ok(request)
-    }
-
     /// Begins to receive a message of at most `bytes` bytes.
     ///
     /// # Errors
@@ -192,15 +168,6 @@ impl Mpi {
     pub fn cancel(&self, request: &mut Request) -> Result<(), MpiError> {
         // SAFETY: the request is valid by the rules of the crate.
         unsafe { call!(self.MPI_Cancel(request)) }
-    }
-
-    /// Releases a request without waiting for its operation, and makes it null.
-    ///
-    /// # Errors
-    /// Errors of the library.
-    pub fn free_request(&self, request: &mut Request) -> Result<(), MpiError> {
-        // SAFETY: the request is valid by the rules of the crate.
-        unsafe { call!(self.MPI_Request_free(request)) }
     }
 
     /// Returns a message that a receive would match now, without receiving it.

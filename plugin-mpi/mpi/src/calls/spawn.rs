@@ -7,37 +7,6 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr::null_mut;
 
 impl Mpi {
-    /// Returns the handle of no hints.
-    pub fn null_info(&self) -> Info {
-        Info(self.constants.info_null)
-    }
-
-    /// Makes hints of these keys and values. [`free_info`](Self::free_info) frees them.
-    ///
-    /// # Errors
-    /// Errors of the library, or a NUL character in a text.
-    pub fn create_info(&self, hints: &[(&str, &str)]) -> Result<Info, MpiError> {
-        let mut info = Info::UNSET;
-        // SAFETY: the output is a zeroed local variable.
-        unsafe { call!(self.MPI_Info_create(&mut info)) }?;
-        for (key, value) in hints {
-            if let Err(error) = self.set_info(info, key, value) {
-                self.free_info(info)?;
-                return Err(error);
-            }
-        }
-        Ok(info)
-    }
-
-    /// Frees hints.
-    ///
-    /// # Errors
-    /// Errors of the library.
-    pub fn free_info(&self, mut info: Info) -> Result<(), MpiError> {
-        // SAFETY: the handle is a local variable.
-        unsafe { call!(self.MPI_Info_free(&mut info)) }
-    }
-
     /// Starts up to `count` processes of a program, in a call of all processes of `comm`. Only the
     /// arguments at process `root` matter. Returns the communicator between the two sides, and the
     /// error code of each process, 0 for one that was started. Blocks.
@@ -49,7 +18,6 @@ impl Mpi {
         command: &str,
         arguments: &[&str],
         count: usize,
-        info: Option<Info>,
         root: i32,
         comm: Comm,
     ) -> Result<(Comm, Vec<i32>), MpiError> {
@@ -60,7 +28,7 @@ impl Mpi {
         let pointers = arguments.iter().map(|argument| argument.as_ptr().cast_mut());
         let mut pointers: Vec<*mut c_char> = pointers.chain([null_mut()]).collect();
         let processes = self.count(FUNCTION, count)?;
-        let info = info.unwrap_or_else(|| self.null_info());
+        let info = Info(self.constants.info_null);
         let mut made = Comm::UNSET;
         let mut codes: Vec<c_int> = vec![0; count];
         let (command, arguments) = (command.as_ptr(), pointers.as_mut_ptr());
@@ -97,13 +65,6 @@ impl Mpi {
         // SAFETY: the output is a zeroed local variable.
         unsafe { call!(self.MPI_Intercomm_merge(intercomm, c_int::from(high), &mut made)) }?;
         Ok(made)
-    }
-
-    fn set_info(&self, info: Info, key: &str, value: &str) -> Result<(), MpiError> {
-        const FUNCTION: &str = "MPI_Info_set";
-        let (key, value) = (self.c_string(FUNCTION, key)?, self.c_string(FUNCTION, value)?);
-        // SAFETY: both strings end with null.
-        unsafe { call!(self.MPI_Info_set(info, key.as_ptr(), value.as_ptr())) }
     }
 
     fn c_string(&self, function: &'static str, text: &str) -> Result<CString, MpiError> {

@@ -47,9 +47,7 @@ fn in_c(rust: &str) -> String {
     let name = match rust {
         "c_int" => "int",
         "c_char" => "char",
-        "c_double" => "double",
         "c_void" => "void",
-        "isize" => "MPI_Aint",
         "RawStatus" => "MPI_Status",
         "CopyFunction" => "MPI_Comm_copy_attr_function *",
         "DeleteFunction" => "MPI_Comm_delete_attr_function *",

@@ -16,7 +16,6 @@ const OPERATIONS: [(Operation, u8); 7] = [
 /// Checks collective operations of all processes.
 pub(crate) fn check(mpi: &Mpi) {
     mpi.barrier(mpi.world()).unwrap();
-    finish(mpi, mpi.ibarrier(mpi.world()));
     broadcast(mpi);
     gather(mpi);
     reduce(mpi);
@@ -42,23 +41,18 @@ fn broadcast(mpi: &Mpi) {
 fn gather(mpi: &Mpi) {
     let (rank, _) = place(mpi);
     let (sent, all) = ([rank as u8; 2], [0, 0, 1, 1, 2, 2]);
-    for variant in 0..3 {
+    for to_all in [false, true] {
         let mut received = [9; 6];
         let (send, receive, world) = (sent.as_ptr(), received.as_mut_ptr(), mpi.world());
         // SAFETY: the bytes live until the operation is done.
-        unsafe {
-            match variant {
-                0 => mpi.gather(send, 2, receive, 2, world).unwrap(),
-                1 => finish(mpi, mpi.igather(send, 2, receive, 2, world)),
-                _ => {
-                    mpi.allgather(send, 2, receive, world).unwrap();
-                    assert_eq!(received, all);
-                    received = [9; 6];
-                    finish(mpi, mpi.iallgather(send, 2, receive, world));
-                }
+        let request = unsafe {
+            match to_all {
+                true => mpi.iallgather(send, 2, receive, world),
+                false => mpi.igather(send, 2, receive, 2, world),
             }
-        }
-        assert_eq!(received, if rank == 2 || variant == 2 { all } else { [9; 6] });
+        };
+        finish(mpi, request);
+        assert_eq!(received, if rank == 2 || to_all { all } else { [9; 6] });
     }
 }
 
@@ -66,27 +60,18 @@ fn reduce(mpi: &Mpi) {
     let (rank, _) = place(mpi);
     let (datatype, op) = (mpi.datatype(Element::I32), mpi.op(Operation::Sum));
     let (sent, world) = ([rank, 10 * rank], mpi.world());
-    for is_blocking in [true, false] {
+    for to_all in [false, true] {
         let mut received = [-1; 2];
         let (send, receive) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
         // SAFETY: the elements live until the operation is done.
-        unsafe {
-            match is_blocking {
-                true => mpi.reduce(send, receive, 2, datatype, op, 0, world).unwrap(),
-                false => finish(mpi, mpi.ireduce(send, receive, 2, datatype, op, 0, world)),
+        let request = unsafe {
+            match to_all {
+                true => mpi.iallreduce(send, receive, 2, datatype, op, world),
+                false => mpi.ireduce(send, receive, 2, datatype, op, 0, world),
             }
-        }
-        assert_eq!(received, if rank == 0 { [3, 30] } else { [-1; 2] });
-        received = sent;
-        let receive = received.as_mut_ptr().cast();
-        // SAFETY: the elements live until the operation is done.
-        unsafe {
-            match is_blocking {
-                true => mpi.allreduce(mpi.in_place(), receive, 2, datatype, op, world).unwrap(),
-                false => finish(mpi, mpi.iallreduce(send, receive, 2, datatype, op, world)),
-            }
-        }
-        assert_eq!(received, [3, 30]);
+        };
+        finish(mpi, request);
+        assert_eq!(received, if rank == 0 || to_all { [3, 30] } else { [-1; 2] });
     }
 }
 
@@ -117,8 +102,8 @@ where
     let mut received = sent;
     let (datatype, op) = (mpi.datatype(element), mpi.op(operation));
     let (send, receive) = ((&raw const sent).cast(), (&raw mut received).cast());
-    // SAFETY: the call does not keep the elements.
-    unsafe { mpi.allreduce(send, receive, 1, datatype, op, mpi.world()) }.unwrap();
+    // SAFETY: the elements live until the operation is done.
+    finish(mpi, unsafe { mpi.iallreduce(send, receive, 1, datatype, op, mpi.world()) });
     assert_eq!(received, expected, "{element:?} {operation:?}");
 }
 

@@ -4,7 +4,6 @@ use longshore_mpi::{Comm, Mpi, Source, Tag};
 /// Checks communicators made from that of all processes.
 pub(crate) fn check(mpi: &Mpi) {
     duplicate(mpi);
-    split(mpi);
     make_from_group(mpi);
     // SAFETY: the bits are from a valid handle.
     assert_eq!(unsafe { Comm::from_bits(mpi.world().to_bits()) }, mpi.world());
@@ -27,18 +26,6 @@ fn duplicate(mpi: &Mpi) {
         }
     }
     mpi.free_comm(copy).unwrap();
-}
-
-/// Splits off the last process, and leaves out the first one.
-fn split(mpi: &Mpi) {
-    let (rank, _) = place(mpi);
-    let part = mpi.split(mpi.world(), (rank != 0).then_some(5), -rank).unwrap();
-    if rank == 0 {
-        return assert_eq!(part, mpi.null_comm());
-    }
-    // The greater rank has the smaller key.
-    assert_eq!((mpi.rank(part).unwrap(), mpi.size(part).unwrap()), (2 - rank, 2));
-    mpi.disconnect(part).unwrap();
 }
 
 /// Makes a communicator of the last and the first process, without a call of the other.

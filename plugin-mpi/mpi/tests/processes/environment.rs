@@ -40,19 +40,10 @@ pub(crate) fn check(mpi: &Mpi, program: i32) {
     let (rank, size) = place(mpi);
     assert_eq!((size, i32::from(rank != 0)), (3, program));
     assert_eq!(mpi.size(mpi.self_comm()).unwrap(), 1);
-    assert_eq!(mpi.app_number().unwrap(), Some(program));
     assert!(mpi.tag_upper_bound().unwrap() >= 32767);
     assert!(!mpi.processor_name().unwrap().is_empty());
     assert_eq!(mpi.parent().unwrap(), None);
-    let before = mpi.wtime();
-    assert!(mpi.wtime() >= before);
 
-    let memory = mpi.alloc_mem(4096).unwrap();
-    // SAFETY: the memory has 4096 bytes, and is not used later.
-    unsafe {
-        memory.write_bytes(1, 4096);
-        mpi.free_mem(memory).unwrap();
-    }
     let queries = [mpi.query_cuda_support(), mpi.query_rocm_support(), mpi.query_ze_support()];
     println!("GPU memory: {queries:?}, failures: {}", mpi.has_ulfm());
     check_failures(mpi);

@@ -7,10 +7,8 @@ pub(crate) fn check(mpi: &Mpi) {
         pass_around(mpi, bytes);
     }
     probe(mpi);
-    send_synchronously(mpi);
     block(mpi);
     cancel(mpi);
-    release(mpi);
     fail(mpi);
 }
 
@@ -59,28 +57,6 @@ fn probe(mpi: &Mpi) {
     assert_eq!(sources, [1, 2]);
 }
 
-/// Sends a message that completes only with its receive.
-fn send_synchronously(mpi: &Mpi) {
-    let data = [1, 2, 3];
-    match place(mpi).0 {
-        0 => {
-            // SAFETY: the bytes live until the request has completed.
-            let mut send = unsafe { mpi.issend(data.as_ptr(), 3, 1, 8, mpi.world()) }.unwrap();
-            assert!(!mpi.test_completion(&mut send).unwrap());
-            mpi.send(&[], 1, 9, mpi.world()).unwrap();
-            while !mpi.test_completion(&mut send).unwrap() {}
-            assert_eq!(send, mpi.null_request());
-        }
-        1 => {
-            mpi.recv(&mut [], Source::Rank(0), Tag::Number(9), mpi.world()).unwrap();
-            let mut received = [0; 3];
-            mpi.recv(&mut received, Source::Any, Tag::Number(8), mpi.world()).unwrap();
-            assert_eq!(received, data);
-        }
-        _ => {}
-    }
-}
-
 /// Waits for a message.
 fn block(mpi: &Mpi) {
     match place(mpi).0 {
@@ -108,19 +84,6 @@ fn cancel(mpi: &Mpi) {
     mpi.cancel(&mut request).unwrap();
     mpi.wait(&mut request).unwrap();
     assert_eq!(request, mpi.null_request());
-}
-
-/// Releases the request of a send.
-fn release(mpi: &Mpi) {
-    static DATA: [u8; 4] = [5; 4];
-    let own = mpi.self_comm();
-    // SAFETY: the bytes live for ever.
-    let mut request = unsafe { mpi.isend(DATA.as_ptr(), 4, 0, 12, own) }.unwrap();
-    mpi.free_request(&mut request).unwrap();
-    assert_eq!(request, mpi.null_request());
-    let mut received = [0; 4];
-    mpi.recv(&mut received, Source::Rank(0), Tag::Number(12), own).unwrap();
-    assert_eq!(received, DATA);
 }
 
 /// Makes calls that fail.
