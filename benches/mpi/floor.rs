@@ -5,7 +5,7 @@ use longshore_mpi::{Comm, Mpi, Source, Tag};
 use std::time::{Duration, Instant};
 
 /// Messages that are under way at a time.
-pub const WINDOW: usize = 64;
+pub(crate) const WINDOW: usize = 64;
 const TAG: i32 = 1;
 /// The tag of messages about the figures.
 const CONTROL: i32 = 2;
@@ -14,7 +14,7 @@ const NAP: Duration = Duration::from_micros(200);
 
 /// A figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A message there and another one back.
     RoundTrip,
     /// Messages in windows, each window acknowledged.
@@ -29,7 +29,7 @@ pub enum Kind {
 
 /// A request to take part in a figure.
 #[derive(Clone, Copy)]
-pub struct Order {
+pub(crate) struct Order {
     pub kind: Kind,
     pub bytes: usize,
     /// Number of repetitions: of windows for [`Kind::Windows`].
@@ -41,7 +41,7 @@ pub struct Order {
 
 /// The processes of the figures: rank 0 is the program, and all other ranks are helpers.
 #[derive(Clone, Copy)]
-pub struct Peers {
+pub(crate) struct Peers {
     mpi: &'static Mpi,
     comm: Comm,
 }
@@ -82,7 +82,7 @@ impl Order {
 
 impl Peers {
     /// Creates the communicator of rank 0 and the last `helpers` ranks. All of them call.
-    pub fn join(mpi: &'static Mpi, helpers: usize) -> Result<Self> {
+    pub(crate) fn join(mpi: &'static Mpi, helpers: usize) -> Result<Self> {
         let size = mpi.size(mpi.world())?;
         let ranks: Vec<i32> = [0].into_iter().chain(size - helpers as i32..size).collect();
         let world = mpi.group_of(mpi.world())?;
@@ -91,7 +91,13 @@ impl Peers {
     }
 
     /// Runs a figure with a helper, and returns the time of one repetition.
-    pub fn measure(&self, kind: Kind, bytes: usize, count: usize, helper: i32) -> Result<Duration> {
+    pub(crate) fn measure(
+        &self,
+        kind: Kind,
+        bytes: usize,
+        count: usize,
+        helper: i32,
+    ) -> Result<Duration> {
         let order = Order { kind, bytes, count, with: 0, is_leader: false };
         self.mpi.send(&order.to_bytes(), helper, CONTROL, self.comm)?;
         self.mpi.recv(&mut [0; 1], Source::Rank(helper), Tag::Number(CONTROL), self.comm)?;
@@ -99,7 +105,7 @@ impl Peers {
     }
 
     /// Runs a figure with all helpers, and returns the time of one repetition.
-    pub fn measure_all(&self, kind: Kind, bytes: usize, count: usize) -> Result<Duration> {
+    pub(crate) fn measure_all(&self, kind: Kind, bytes: usize, count: usize) -> Result<Duration> {
         let order = Order { kind, bytes, count, with: 0, is_leader: false };
         let helpers = 1..self.mpi.size(self.comm)?;
         for helper in helpers.clone() {
@@ -112,7 +118,7 @@ impl Peers {
     }
 
     /// Runs a figure between two helpers, and returns the time of one repetition.
-    pub fn measure_between(
+    pub(crate) fn measure_between(
         &self,
         kind: Kind,
         bytes: usize,
@@ -131,7 +137,7 @@ impl Peers {
     }
 
     /// Has the helpers end.
-    pub fn dismiss(&self) -> Result<()> {
+    pub(crate) fn dismiss(&self) -> Result<()> {
         for helper in 1..self.mpi.size(self.comm)? {
             self.mpi.send(&[], helper, CONTROL, self.comm)?;
         }
@@ -139,7 +145,7 @@ impl Peers {
     }
 
     /// Carries out the program's orders until it dismisses this process.
-    pub fn obey(&self) -> Result<()> {
+    pub(crate) fn obey(&self) -> Result<()> {
         loop {
             let words = self.receive_patiently(0)?;
             let Some(order) = Order::from_bytes(&words) else { return Ok(()) };

@@ -20,7 +20,7 @@ struct Helper {
 }
 
 /// Takes part in figures until the program ends.
-pub fn serve(helpers: usize) -> Result<()> {
+pub(crate) fn serve(helpers: usize) -> Result<()> {
     let setting = |name: &str| std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
     let settings = Settings::read(setting).map_err(anyhow::Error::msg)?;
     let mpi = launch::library(&settings).map_err(anyhow::Error::msg)?;
@@ -42,6 +42,7 @@ pub fn serve(helpers: usize) -> Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     if endpoint.end(&[], Duration::from_secs(2)) {
+        launch::meet(mpi, comms);
         mpi.finalize()?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A launcher of MPI processes.
-pub struct Launcher {
+pub(crate) struct Launcher {
     program: &'static str,
     arguments: &'static [&'static str],
     /// The compiler of programs for its library.
@@ -32,7 +32,7 @@ const SCALE: &str = "scale";
 
 /// Runs the jobs with each installed launcher. `only` is a part of the names of measurements, or
 /// [`SCALE`] with or without a number of nodes.
-pub fn start_all(only: &str) -> Result<()> {
+pub(crate) fn start_all(only: &str) -> Result<()> {
     for launcher in &LAUNCHERS {
         if Command::new(launcher.program).arg("--version").output().is_err() {
             println!("{} is not installed; nothing was measured with it", launcher.program);
@@ -76,7 +76,7 @@ pub fn start_all(only: &str) -> Result<()> {
 
 impl Launcher {
     /// Returns the launcher's command without processes.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         // The launcher of Open MPI refuses to run as root otherwise.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -122,12 +122,12 @@ fn run(mut command: Command) -> Result<()> {
 }
 
 /// Returns whether a job is to take some measurements.
-pub fn includes(name: &str) -> bool {
+pub(crate) fn includes(name: &str) -> bool {
     name.contains(&std::env::var(ONLY).unwrap_or_default())
 }
 
 /// Returns the folder of cargo's release builds.
-pub fn release() -> Result<PathBuf> {
+pub(crate) fn release() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let folder = this.ancestors().nth(2).map(Path::to_owned);
     folder.ok_or_else(|| anyhow::anyhow!("'{}' is not in a target folder", this.display()))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const IMAGE: usize = 16 << 20;
 
 /// Measures copies and events between nodes.
-pub fn measure(helpers: usize) -> Result<()> {
+pub(crate) fn measure(helpers: usize) -> Result<()> {
     let world = World::new(helpers)?;
     let sides = sides(&world)?;
     let mut report = Report::new();
@@ -23,7 +23,7 @@ pub fn measure(helpers: usize) -> Result<()> {
 }
 
 /// Measures a broadcast of 64 MiB to four nodes.
-pub fn measure_broadcast(helpers: usize) -> Result<()> {
+pub(crate) fn measure_broadcast(helpers: usize) -> Result<()> {
     const BYTES: usize = 64 << 20;
     const COUNT: usize = 3;
     let world = World::new(helpers)?;
@@ -51,7 +51,7 @@ pub fn measure_broadcast(helpers: usize) -> Result<()> {
 }
 
 /// Measures the loading of images.
-pub fn measure_images() -> Result<()> {
+pub(crate) fn measure_images() -> Result<()> {
     let world = World::new(0)?;
     let sides = sides(&world)?;
     let mut report = Report::new();

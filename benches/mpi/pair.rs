@@ -21,20 +21,20 @@ const NO_LIMIT: Duration = Duration::from_secs(3600);
 const HELPER: i32 = 1;
 
 /// The devices of the nodes, and MPI's own processes.
-pub struct World {
+pub(crate) struct World {
     pub host: Host,
     pub peers: Peers,
 }
 
 /// A device, a queue and an empty kernel.
-pub struct Side {
+pub(crate) struct Side {
     pub device: Device,
     pub queue: Queue,
     pub nop: Kernel,
 }
 
 impl World {
-    pub fn new(helpers: usize) -> Result<Self> {
+    pub(crate) fn new(helpers: usize) -> Result<Self> {
         let environment = Environment::from_process().with("LONGSHORE_BACKEND", "mpi");
         let plugin = release()?.join("liblongshore_plugin_mpi.so");
         let builder = Host::builder().with_environment(environment).with_only_given_plugins();
@@ -44,7 +44,13 @@ impl World {
     }
 
     /// Creates a contender whose samples are figures of MPI with a helper, divided by `parts`.
-    pub fn floor(&self, kind: Kind, bytes: usize, count: usize, parts: u32) -> Contender<'_> {
+    pub(crate) fn floor(
+        &self,
+        kind: Kind,
+        bytes: usize,
+        count: usize,
+        parts: u32,
+    ) -> Contender<'_> {
         let sample = move || {
             self.peers.measure(kind, bytes, count, HELPER).expect("a figure of MPI") / parts
         };
@@ -53,7 +59,7 @@ impl World {
 }
 
 impl Side {
-    pub fn new(host: &Host, index: usize) -> Result<Self> {
+    pub(crate) fn new(host: &Host, index: usize) -> Result<Self> {
         let device = host.device(&format!("mpi:{index}"))?;
         let image = Fixtures::built_in().image(&device, "basic")?.context("an image")?;
         let nop = device.load_trusted(&*image)?.kernel("nop")?;
@@ -61,12 +67,12 @@ impl Side {
         Ok(Self { device, queue, nop })
     }
 
-    pub fn launch(&self) {
+    pub(crate) fn launch(&self) {
         // SAFETY: the kernel takes no arguments.
         unsafe { self.queue.launch(&self.nop, Grid::default(), ()) }.expect("a launch");
     }
 
-    pub fn synchronize(&self) {
+    pub(crate) fn synchronize(&self) {
         self.queue.synchronize().expect("the launches");
     }
 
@@ -76,7 +82,7 @@ impl Side {
     }
 }
 
-pub fn measure(helpers: usize) -> Result<()> {
+pub(crate) fn measure(helpers: usize) -> Result<()> {
     let world = World::new(helpers)?;
     let side = Side::new(&world.host, 0)?;
     let mut report = Report::new();
@@ -130,7 +136,7 @@ fn launches(world: &World, side: &Side, report: &mut Report) {
 }
 
 fn copies(world: &World, side: &Side, report: &mut Report) -> Result<()> {
-    for bytes in [8, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {
+    for bytes in [1 << 20] {
         let count = ((4 << 20) / bytes).clamp(2, 200);
         let (source, mut target) = (vec![1_u8; bytes], vec![0_u8; bytes]);
         let buffer = side.device.buffer_of(&side.queue, &source)?;
@@ -147,7 +153,7 @@ fn copies(world: &World, side: &Side, report: &mut Report) -> Result<()> {
 }
 
 /// Adds a copy: from 1 MiB on, with the limit.
-pub fn add(
+pub(crate) fn add(
     report: &mut Report,
     name: &str,
     bytes: usize,
@@ -162,7 +168,7 @@ pub fn add(
     report.row(name, Some(&floor), &ours, limit);
 }
 
-pub fn shown(bytes: usize) -> String {
+pub(crate) fn shown(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{} KiB", bytes >> 10),

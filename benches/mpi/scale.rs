@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 const LAUNCHES: usize = 40_000;
 const IDLE: Duration = Duration::from_secs(4);
 /// The variable with the time of the launcher's start, in microseconds of the system's clock.
-pub const STARTED: &str = "LONGSHORE_BENCH_STARTED";
+pub(crate) const STARTED: &str = "LONGSHORE_BENCH_STARTED";
 
 struct Node {
     _device: Device,
@@ -31,11 +31,11 @@ struct Used {
 }
 
 /// Returns the time since the system's clock began, in microseconds.
-pub fn clock() -> Result<u64> {
+pub(crate) fn clock() -> Result<u64> {
     Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros() as u64)
 }
 
-pub fn measure() -> Result<()> {
+pub(crate) fn measure() -> Result<()> {
     let started: u64 = std::env::var(STARTED)?.parse()?;
     let setting = |name: &str| std::env::var(format!("LONGSHORE_MPI_{}", name.to_uppercase())).ok();
     let settings = Settings::read(setting).map_err(anyhow::Error::msg)?;

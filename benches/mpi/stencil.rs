@@ -28,7 +28,7 @@ struct Programs {
 }
 
 /// Measures with one launcher; `wrapper` is its compiler.
-pub fn measure(launcher: &Launcher, wrapper: &str) -> Result<()> {
+pub(crate) fn measure(launcher: &Launcher, wrapper: &str) -> Result<()> {
     let Some(programs) = Programs::compile(wrapper)? else { return Ok(()) };
     println!("processes: the program and 4 nodes with their watchers; 4 ranks in plain MPI");
     let mut report = Report::new();

@@ -195,7 +195,6 @@ impl Cluster {
         let service = Arc::clone(&program) as Arc<dyn Service>;
         let pair = (comms.messages, comms.data);
         let endpoint = Endpoint::new(mpi, pair, level, service, options)?;
-        endpoint.register();
         let greeting = Greeting {
             version: VERSION,
             log_level: log::max_level().max(log::LevelFilter::Info) as u32,

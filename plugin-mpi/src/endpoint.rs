@@ -21,8 +21,8 @@ mod threads;
 
 pub use channel::MpiChannel;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
 use longshore_executor::plugin::{Address, Collective, Digest};
@@ -95,6 +95,7 @@ pub struct Options {
 
 /// One process among the processes of a communicator. Any thread may use it.
 pub struct Endpoint {
+    this: Weak<Self>,
     mpi: &'static Mpi,
     /// The communicators of messages and of bulk data.
     messages: Comm,
@@ -113,6 +114,8 @@ pub struct Endpoint {
     /// Processes whose frames wait for later ones.
     waiting: Mutex<Vec<i32>>,
     is_any_waiting: AtomicBool,
+    /// Threads that poll MPI until something is done.
+    polling: AtomicUsize,
     /// Time of the last sent message since `started`, in nanoseconds.
     activity: AtomicU64,
     started: Instant,
@@ -143,7 +146,8 @@ impl Endpoint {
         let (rank, size) = (mpi.rank(messages).map_err(text)?, mpi.size(messages).map_err(text)?);
         let most = mpi.tag_upper_bound().map_err(text)?;
         let is_threaded = level == ThreadLevel::Multiple;
-        let endpoint = Arc::new(Self {
+        let endpoint = Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             mpi,
             messages,
             data,
@@ -158,6 +162,7 @@ impl Endpoint {
             tags: u64::from(most.unsigned_abs() + 1),
             waiting: Mutex::default(),
             is_any_waiting: AtomicBool::new(false),
+            polling: AtomicUsize::new(0),
             activity: AtomicU64::new(0),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
@@ -202,9 +207,9 @@ impl Endpoint {
         is_done: &mut dyn FnMut(&Mpi) -> Result<bool, MpiError>,
         is_over: &dyn Fn() -> Option<EndReason>,
     ) -> Result<(), EndReason> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(&self.polling);
         while !self.with(&mut *is_done)? {
-            if backoff.is_long() {
+            if backoff.looks_around() {
                 if let Some(why) = is_over() {
                     return Err(why);
                 }

@@ -1,11 +1,14 @@
 //! Pauses of a thread that polls MPI, whose waits would keep a processor busy.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The pauses of one wait: none at first, then the processor is yielded, then the thread sleeps.
-pub(super) struct Backoff {
+pub(super) struct Backoff<'a> {
     turns: u32,
     since: Option<Instant>,
+    /// Threads that poll.
+    polling: &'a AtomicUsize,
 }
 
 /// Polls before the processor is yielded.
@@ -17,9 +20,11 @@ const YIELDING: Duration = Duration::from_millis(2);
 /// Time after which sleeps are long.
 const BRISK: Duration = Duration::from_millis(50);
 
-impl Backoff {
-    pub(super) fn new() -> Self {
-        Self { turns: 0, since: None }
+impl<'a> Backoff<'a> {
+    /// Begins a wait, which counts in `polling`.
+    pub(super) fn new(polling: &'a AtomicUsize) -> Self {
+        polling.fetch_add(1, Ordering::Relaxed);
+        Self { turns: 0, since: None, polling }
     }
 
     /// Pauses after a poll without success.
@@ -42,9 +47,15 @@ impl Backoff {
         }
     }
 
-    /// Returns whether the wait has lasted so long that rare events should be looked for.
-    pub(super) fn is_long(&self) -> bool {
-        self.turns >= EAGER
+    /// Returns whether rare events should be looked for now: at times, in a wait that lasts.
+    pub(super) fn looks_around(&self) -> bool {
+        self.turns >= EAGER && self.turns % LOOK == LOOK - 1
+    }
+}
+
+impl Drop for Backoff<'_> {
+    fn drop(&mut self) {
+        self.polling.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -93,9 +93,9 @@ impl BulkTransfer for Pieces<'_> {
     }
 
     fn wait(&mut self) -> Result<(), CallError> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(&self.endpoint.polling);
         while !self.test()? {
-            if backoff.is_long() {
+            if backoff.looks_around() {
                 self.endpoint.check(self.rank)?;
                 self.endpoint.assist();
             }
@@ -117,7 +117,7 @@ impl Drop for Pieces<'_> {
             }
             // A send is received or dropped by a process that lives. The wait for a lost process
             // has a limit: it sends nothing any more.
-            let (mut backoff, started) = (Backoff::new(), Instant::now());
+            let (mut backoff, started) = (Backoff::new(&self.endpoint.polling), Instant::now());
             while let Ok(false) = self.endpoint.with(|mpi| mpi.test_completion(&mut request)) {
                 let gives_up = is_lost || self.endpoint.check(self.rank).is_err();
                 if gives_up && started.elapsed() > GIVING_UP {

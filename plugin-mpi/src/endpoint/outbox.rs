@@ -22,8 +22,10 @@ pub(super) struct Outbox {
     next: usize,
     /// Frames for the next message.
     pending: Vec<u8>,
-    /// The time of the last message.
+    /// The time of the last message of a post.
     last: Option<Instant>,
+    /// Whether a lone post waits for the next frame, as the last one was followed closely.
+    holds_posts: bool,
 }
 
 struct InFlight {
@@ -35,7 +37,8 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Now,
-    /// The moment of a later frame, if the last message was sent a moment ago.
+    /// The moment of a later frame, if the last post was sent a moment ago, or was followed closely
+    /// by another frame.
     Soon,
     /// Now, unless MPI has too many messages: then not at all.
     IfPossible,
@@ -43,7 +46,7 @@ pub(super) enum When {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { sends: Vec::new(), next: 0, pending: Vec::new(), last: None }
+        Self { sends: Vec::new(), next: 0, pending: Vec::new(), last: None, holds_posts: false }
     }
 
     /// Adds a frame, and sends it now or with later ones. Returns whether frames wait that did not
@@ -68,14 +71,29 @@ impl Outbox {
         let is_first = self.pending.is_empty();
         self.pending.extend_from_slice(&header.to_bytes());
         self.pending.extend_from_slice(content);
+        let now = Instant::now();
+        let is_close = self.last.is_some_and(|last| now.duration_since(last) < TOGETHER);
+        self.holds_posts |= is_close;
         if when == When::Soon && self.pending.len() < ENOUGH {
-            let now = Instant::now();
-            if self.last.is_some_and(|last| now.duration_since(last) < TOGETHER) {
+            if self.holds_posts {
                 return Ok(is_first);
             }
             self.last = Some(now);
         }
         self.flush(endpoint, rank).map(|()| false)
+    }
+
+    /// Sends all frames that have waited in vain for a later one.
+    ///
+    /// # Errors
+    /// As for [`Outbox::add`].
+    pub(super) fn flush_waiting(
+        &mut self,
+        endpoint: &Endpoint,
+        rank: i32,
+    ) -> Result<(), CallError> {
+        self.holds_posts = false;
+        self.flush(endpoint, rank)
     }
 
     /// Sends all frames that wait.
@@ -102,7 +120,7 @@ impl Outbox {
         tag: i32,
         message: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(&endpoint.polling);
         while !self.has_room(endpoint)? {
             endpoint.check(rank)?;
             backoff.pause();

@@ -1,12 +1,11 @@
 //! Calls and messages from other processes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use longshore_executor::plugin::Address;
 use longshore_executor::rpc::{CallError, EndReason};
 use longshore_mpi::Tag;
-use parking_lot::Mutex;
 
 use super::frame::{Header, Kind};
 use super::{Endpoint, MESSAGES, MOST_IN_MESSAGE, replies};
@@ -101,36 +100,26 @@ impl Endpoint {
         }
     }
 
-    /// Receives and handles messages while a caller waits, if no thread of this endpoint does.
+    /// Does the work of the receiving thread, which leaves MPI to a caller that waits: sends messages
+    /// that wait for later ones. Without such a thread, also receives and handles messages.
     pub(super) fn assist(&self) {
-        if self.serial.is_none() {
+        let Some(this) = self.this.upgrade() else { return };
+        if self.is_threaded() {
+            self.flush_waiting();
+            let Some(mut receiver) = self.receiver.try_lock() else { return };
+            if let Err(error) = self.threads.receive_for_others(&this, &mut receiver) {
+                self.failed(&error);
+            }
             return;
         }
         self.look_after_peers();
-        self.assist_once();
-    }
-
-    fn assist_once(&self) {
-        let Some(this) = THIS.lock().as_ref().and_then(Weak::upgrade) else { return };
         let Some(mut receiver) = self.receiver.try_lock() else { return };
-        match receiver.take(self) {
-            Ok(Some(message)) => {
-                let call = this.threads.take_frames(&this, message, &mut receiver);
-                drop(receiver);
-                if let Some(call) = call {
-                    this.handle(call);
-                }
-            }
-            Ok(None) => {}
+        let received = self.threads.receive_one(&this, &mut receiver);
+        drop(receiver);
+        match received {
+            Ok(Some(Some(call))) => this.handle(call),
+            Ok(_) => {}
             Err(error) => self.failed(&error),
         }
     }
-
-    /// Registers this endpoint for callers that receive messages while they wait.
-    pub fn register(self: &Arc<Self>) {
-        *THIS.lock() = Some(Arc::downgrade(self));
-    }
 }
-
-/// The endpoint of callers that receive messages while they wait.
-static THIS: Mutex<Option<Weak<Endpoint>>> = Mutex::new(None);

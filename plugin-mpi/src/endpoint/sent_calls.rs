@@ -147,13 +147,13 @@ impl Endpoint {
         request: &mut Request,
         limit: Option<Duration>,
     ) -> Result<usize, CallError> {
-        let (mut backoff, started) = (Backoff::new(), Instant::now());
+        let (mut backoff, started) = (Backoff::new(&self.polling), Instant::now());
         loop {
             if let Some(status) = self.with(|mpi| mpi.test(request))? {
                 self.hear(rank);
                 return Ok(status.bytes);
             }
-            if backoff.is_long() {
+            if backoff.looks_around() {
                 self.check(rank)?;
                 self.assist();
                 if let Some(limit) = limit.filter(|limit| started.elapsed() > *limit) {
@@ -251,7 +251,7 @@ impl Endpoint {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         self.note_activity();
         for rank in waiting {
-            let flushed = self.peers[rank as usize].outbox.lock().flush(self, rank);
+            let flushed = self.peers[rank as usize].outbox.lock().flush_waiting(self, rank);
             if let Err(CallError::Ended(why)) = flushed {
                 self.lose(rank, why);
             }

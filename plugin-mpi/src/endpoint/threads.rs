@@ -4,18 +4,24 @@
 //! role to handle a call, and takes the role again afterwards. Another thread watches, and takes
 //! the role if a call lasts. So short calls need no change of threads, and long calls block no
 //! message.
+//!
+//! Each call of MPI makes progress for all. So a thread that polls for its own reply or transfer
+//! also receives messages, for the others to handle, and the receiver rests meanwhile: with few
+//! processors, each further polling thread delays the rest.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use longshore_executor::rpc::EndReason;
 use parking_lot::{Condvar, Mutex};
 
 use super::Endpoint;
 use super::backoff::sharpen_sleeps;
 use super::frame::{Header, Kind};
 use super::received::Call;
-use super::receiver::Message;
+use super::receiver::{Message, Receiver};
 
 /// The role of the receiver and the threads without it.
 #[derive(Default)]
@@ -28,6 +34,9 @@ pub(super) struct Threads {
     /// Threads that neither receive, nor watch, nor handle a call.
     resting: AtomicUsize,
     rest: (Mutex<()>, Condvar),
+    /// Messages that a thread has received while it waited for something else. They come before
+    /// those of the receiver, under whose lock they are added and taken.
+    handed_over: Mutex<VecDeque<Message>>,
     /// Threads that run.
     running: AtomicUsize,
     /// Whether the receiver looks often enough for posts to wait for it.
@@ -35,7 +44,7 @@ pub(super) struct Threads {
 }
 
 /// Time between looks of the watching thread.
-const WATCH: Duration = Duration::from_micros(50);
+const WATCH: Duration = Duration::from_micros(100);
 /// Time without a call after which no thread watches.
 const CALM: Duration = Duration::from_millis(5);
 /// Time for which a resting thread sleeps.
@@ -47,6 +56,16 @@ const ATTENTIVE: Duration = Duration::from_millis(20);
 /// Sleep of an attentive receiver, and of one that has heard nothing for long.
 const NAP: Duration = Duration::from_micros(50);
 const LONG_NAP: Duration = Duration::from_micros(500);
+/// Sleep of a thread that leaves the receiver's work to threads that poll.
+const POLLED_NAP: Duration = Duration::from_micros(100);
+
+/// The reason for the end of a thread's work as the receiver.
+enum Received {
+    Call(Call),
+    /// Other threads poll, and receive messages too.
+    Polled,
+    Over,
+}
 
 impl Threads {
     /// Starts the first threads.
@@ -94,9 +113,17 @@ impl Threads {
     fn work(&self, endpoint: &Arc<Endpoint>) {
         while !endpoint.is_over() {
             if self.take_role() {
-                let Some(call) = self.receive(endpoint) else { break };
-                self.give_up_role(endpoint);
-                endpoint.handle(call);
+                match self.receive(endpoint) {
+                    Received::Call(call) => {
+                        self.give_up_role(endpoint);
+                        endpoint.handle(call);
+                    }
+                    Received::Polled => {
+                        self.has_receiver.store(false, Ordering::Release);
+                        self.rest_for(POLLED_NAP);
+                    }
+                    Received::Over => break,
+                }
             } else if !self.rest_or_watch(endpoint) {
                 return;
             }
@@ -112,9 +139,30 @@ impl Threads {
     fn give_up_role(&self, endpoint: &Arc<Endpoint>) {
         self.has_receiver.store(false, Ordering::Release);
         self.given_up.fetch_add(1, Ordering::Relaxed);
-        if self.is_watched.load(Ordering::Acquire) {
-            return;
+        if !self.is_watched.load(Ordering::Acquire) {
+            self.call_thread(endpoint);
         }
+    }
+
+    /// Receives a message, if one is there, for another thread. A thread that waits for something
+    /// else may hold locks that the handlers need.
+    ///
+    /// # Errors
+    /// A failure of MPI.
+    pub(super) fn receive_for_others(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        receiver: &mut Receiver,
+    ) -> Result<(), EndReason> {
+        if let Some(message) = receiver.take(endpoint)? {
+            self.handed_over.lock().push_back(message);
+            self.call_thread(endpoint);
+        }
+        Ok(())
+    }
+
+    /// Has a thread look for work.
+    fn call_thread(&self, endpoint: &Arc<Endpoint>) {
         if self.resting.load(Ordering::Acquire) > 0 {
             drop(self.rest.0.lock());
             self.rest.1.notify_one();
@@ -123,9 +171,8 @@ impl Threads {
         }
     }
 
-    /// Receives messages until one is a call; `None` at the end.
-    fn receive(&self, endpoint: &Arc<Endpoint>) -> Option<Call> {
-        let mut receiver = endpoint.receiver.lock();
+    /// Receives messages until one is a call, or other threads do so.
+    fn receive(&self, endpoint: &Arc<Endpoint>) -> Received {
         let (mut heard, mut turns) = (Instant::now(), 0_u32);
         while !endpoint.is_over() {
             if endpoint.is_resting() {
@@ -133,21 +180,40 @@ impl Threads {
                 (heard, turns) = (Instant::now(), 0);
                 continue;
             }
-            match receiver.take(endpoint) {
-                Ok(Some(message)) => {
-                    if let Some(call) = self.take_frames(endpoint, message, &mut receiver) {
-                        return Some(call);
+            match self.receive_one(endpoint, &mut endpoint.receiver.lock()) {
+                Ok(Some(Some(call))) => return Received::Call(call),
+                Ok(Some(None)) => (heard, turns) = (Instant::now(), 0),
+                Ok(None) => {
+                    if endpoint.polling.load(Ordering::Relaxed) > 0 {
+                        endpoint.flush_waiting();
+                        return Received::Polled;
                     }
-                    (heard, turns) = (Instant::now(), 0);
+                    self.pause(endpoint, heard, &mut turns);
                 }
-                Ok(None) => self.pause(endpoint, heard, &mut turns),
                 Err(error) => {
                     endpoint.failed(&error);
                     std::thread::sleep(LONG_NAP);
                 }
             }
         }
-        None
+        Received::Over
+    }
+
+    /// Receives a message, if one is there, and handles its posts; returns the call at its end.
+    ///
+    /// # Errors
+    /// A failure of MPI.
+    pub(super) fn receive_one(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        receiver: &mut Receiver,
+    ) -> Result<Option<Option<Call>>, EndReason> {
+        let handed_over = self.handed_over.lock().pop_front();
+        let message = match handed_over {
+            Some(message) => Some(message),
+            None => receiver.take(endpoint)?,
+        };
+        Ok(message.map(|message| self.take_frames(endpoint, message, receiver)))
     }
 
     fn sleep_until_woken(&self, endpoint: &Endpoint) {
@@ -177,11 +243,11 @@ impl Threads {
     }
 
     /// Handles the frames of a message; returns the call at its end.
-    pub(super) fn take_frames(
+    fn take_frames(
         &self,
         endpoint: &Arc<Endpoint>,
         message: Message,
-        receiver: &mut super::receiver::Receiver,
+        receiver: &mut Receiver,
     ) -> Option<Call> {
         let (from, mut rest) = (message.from, &message.buffer[..message.bytes]);
         endpoint.hear(from);
@@ -223,11 +289,23 @@ impl Threads {
             self.resting.fetch_sub(1, Ordering::AcqRel);
             return false;
         }
-        let mut guard = self.rest.0.lock();
-        self.rest.1.wait_for(&mut guard, REST);
-        drop(guard);
+        self.wait_for_work(REST);
         self.resting.fetch_sub(1, Ordering::AcqRel);
         true
+    }
+
+    /// Rests for a moment, unless a message is to be handled.
+    fn rest_for(&self, time: Duration) {
+        self.resting.fetch_add(1, Ordering::AcqRel);
+        self.wait_for_work(time);
+        self.resting.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn wait_for_work(&self, limit: Duration) {
+        let mut guard = self.rest.0.lock();
+        if self.handed_over.lock().is_empty() {
+            self.rest.1.wait_for(&mut guard, limit);
+        }
     }
 
     /// Returns when the role should be taken, or when there are no calls to watch.
@@ -236,7 +314,8 @@ impl Threads {
         while !endpoint.is_over() {
             std::thread::sleep(WATCH);
             let now = self.given_up.load(Ordering::Relaxed);
-            let is_vacant = !self.has_receiver.load(Ordering::Relaxed);
+            let is_vacant = !self.has_receiver.load(Ordering::Relaxed)
+                && endpoint.polling.load(Ordering::Relaxed) == 0;
             match (is_vacant, now == seen) {
                 // The call that was being handled at the last look lasts.
                 (true, true) => return,

@@ -47,10 +47,6 @@ fn no_launcher(_: Implementation) -> TrialResult {
 }
 
 fn own_messages(implementation: Implementation, level: &str) -> TrialResult {
-    if (implementation, level) == (Implementation::Mpich, "multiple") {
-        // The endpoint would have to call MPI no more after the last host is closed.
-        return not_tried("MPICH's MPI_Finalize fails while threads of the endpoint call MPI");
-    }
     let folder = tempfile::tempdir()?;
     let program = compile(implementation, folder.path())?;
     let image = crate::programs::image(folder.path(), "basic")?;

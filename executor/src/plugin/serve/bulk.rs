@@ -168,7 +168,13 @@ fn stage_in<B: Backend>(
     queue: &Queue<B>,
     device: &Device<B>,
 ) -> Result<()> {
-    let pieces = [StagingPiece::take(device)?, StagingPiece::take(device)?];
+    let pieces = match (StagingPiece::take(device), StagingPiece::take(device)) {
+        (Ok(one), Ok(other)) => [one, other],
+        (Err(error), _) | (_, Err(error)) => {
+            discard(bulk, copy)?;
+            return Err(error);
+        }
+    };
     let size = |at: u64| copy.bytes.saturating_sub(at).min(PIECE);
     let receive = |at: u64, piece: &StagingPiece<'_, B>| {
         // SAFETY: the piece has room, and nothing else uses it.
