@@ -1,5 +1,6 @@
 //! MPI's own figures between two processes. One leads and takes the time; the other follows.
 
+use crate::pages::Pages;
 use anyhow::{Result, ensure};
 use longshore_mpi::{Comm, Mpi, Source, Tag};
 use std::time::{Duration, Instant};
@@ -173,12 +174,11 @@ impl Peers {
     }
 
     fn run(&self, order: &Order) -> Result<Duration> {
-        let mut memory = vec![1; order.bytes.max(1)];
-        let memory = &mut memory[..order.bytes];
+        let mut memory = Pages::new(order.bytes);
         // Both processes are there, and their memory is mapped.
-        self.repeat(&Order { count: 1, ..*order }, memory)?;
+        self.repeat(&Order { count: 1, ..*order }, &mut memory)?;
         let start = Instant::now();
-        self.repeat(order, memory)?;
+        self.repeat(order, &mut memory)?;
         Ok(start.elapsed() / order.count as u32)
     }
 
@@ -248,8 +248,8 @@ impl Peers {
 
     fn receive_window(&self, order: &Order, memory: &mut [u8]) -> Result<()> {
         let (from, tag) = (Source::Rank(order.with), Tag::Number(TAG));
-        let mut memory = vec![0; memory.len() * WINDOW];
-        let bytes = memory.len() / WINDOW;
+        let bytes = memory.len();
+        let mut memory = vec![0; bytes * WINDOW];
         let to = memory.as_mut_ptr();
         let receive = |at: usize| {
             // SAFETY: each receive has a part of the memory, which stays in place until the

@@ -8,6 +8,7 @@ mod floor;
 mod helper;
 mod jobs;
 mod nodes;
+mod pages;
 mod pair;
 mod scale;
 mod stencil;

@@ -1,6 +1,7 @@
 //! One program and four nodes: copies and events between nodes, and images.
 
 use crate::floor::Kind;
+use crate::pages::Pages;
 use crate::pair::{Side, World, add, shown};
 use anyhow::{Context, Result};
 use longshore::{Group, MemoryKind};
@@ -28,7 +29,7 @@ pub(crate) fn measure_broadcast(helpers: usize) -> Result<()> {
     const COUNT: usize = 3;
     let world = World::new(helpers)?;
     let sides = sides(&world)?;
-    let data = vec![1_u8; BYTES];
+    let data = Pages::new(BYTES);
     let buffer = |side: &Side| side.device.buffer::<u8>(&side.queue, BYTES);
     let buffers = sides.iter().map(buffer).collect::<longshore::Result<Vec<_>>>()?;
     let slices: Vec<_> = buffers.iter().map(|buffer| buffer.as_slice()).collect();

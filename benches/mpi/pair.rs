@@ -2,6 +2,7 @@
 
 use crate::floor::{Kind, Peers, WINDOW};
 use crate::jobs::{includes, release};
+use crate::pages::Pages;
 use anyhow::{Context, Result};
 use longshore::{Device, Environment, Grid, Host, Kernel, Queue};
 use longshore_benches::report::{Limit, Report};
@@ -136,9 +137,9 @@ fn launches(world: &World, side: &Side, report: &mut Report) {
 }
 
 fn copies(world: &World, side: &Side, report: &mut Report) -> Result<()> {
-    for bytes in [1 << 20] {
+    for bytes in [8, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {
         let count = ((4 << 20) / bytes).clamp(2, 200);
-        let (source, mut target) = (vec![1_u8; bytes], vec![0_u8; bytes]);
+        let (source, mut target) = (Pages::new(bytes), Pages::new(bytes));
         let buffer = side.device.buffer_of(&side.queue, &source)?;
         let write = || buffer.write(&side.queue, &source).expect("a copy");
         let floor = world.floor(Kind::To, bytes, count, 1);

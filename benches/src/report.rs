@@ -81,7 +81,9 @@ impl Report {
 
     /// Prints the tables to standard output.
     pub fn print(&self) {
-        println!("{}\n{}", self.rows, self.notes);
+        for table in [&self.rows, &self.notes].into_iter().filter(|table| !table.is_empty()) {
+            println!("{table}");
+        }
     }
 }
 
