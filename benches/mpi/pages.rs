@@ -1,5 +1,5 @@
-//! Memory that begins with a page, as that of devices and of OSU's benchmarks does: copies between
-//! processes are several times slower on some processors if the places in the pages differ.
+//! Memory that begins with a page, as the memory of devices and of OSU's benchmarks does. Copies
+//! between processes are several times slower on some processors if the places in the pages differ.
 
 use std::ops::{Deref, DerefMut};
 

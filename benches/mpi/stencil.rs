@@ -35,7 +35,7 @@ pub(crate) fn measure(launcher: &Launcher, wrapper: &str) -> Result<()> {
     for (columns, steps) in SIZES {
         let (mut floors, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let files = ["plain", "ours"].map(|name| programs.folder.path().join(name));
+            let files = ["plain.cells", "ours.cells"].map(|name| programs.folder.path().join(name));
             floors.push(programs.run_plain(launcher, columns, steps, &files[0])? / steps as u32);
             ours.push(programs.run_ours(launcher, columns, steps, &files[1])? / steps as u32);
             compare(&files)?;

@@ -184,7 +184,7 @@ impl Endpoint {
         }
     }
 
-    /// Neither expects nor sends signs of life any more, until the next [`Endpoint::watch`].
+    /// Ends [`Endpoint::watch`]: this process neither expects nor sends signs of life any more.
     pub fn unwatch(&self, rank: i32) {
         if let Some(peer) = self.peers.get(rank as usize) {
             peer.is_watched.store(false, Ordering::Relaxed);

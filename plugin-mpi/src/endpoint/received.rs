@@ -100,8 +100,8 @@ impl Endpoint {
         }
     }
 
-    /// Does the work of the receiving thread, which leaves MPI to a caller that waits: sends messages
-    /// that wait for later ones. Without such a thread, also receives and handles messages.
+    /// Does the work of the receiver, which leaves MPI to a caller that waits: sends waiting
+    /// messages, and receives messages for other threads. Without such threads, handles them.
     pub(super) fn assist(&self) {
         let Some(this) = self.this.upgrade() else { return };
         if self.is_threaded() {

@@ -6,8 +6,8 @@
 //! message.
 //!
 //! Each call of MPI makes progress for all. So a thread that polls for its own reply or transfer
-//! also receives messages, for the others to handle, and the receiver rests meanwhile: with few
-//! processors, each further polling thread delays the rest.
+//! also receives messages, for the others to handle, and the receiver rests meanwhile. With few
+//! processors, each further polling thread delays the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub(super) struct Threads {
     /// Threads that neither receive, nor watch, nor handle a call.
     resting: AtomicUsize,
     rest: (Mutex<()>, Condvar),
-    /// Messages that a thread has received while it waited for something else. They come before
-    /// those of the receiver, under whose lock they are added and taken.
+    /// Messages that a thread has received while it waited for something else. They come before the
+    /// messages of the receiver, under whose lock they are added and taken.
     handed_over: Mutex<VecDeque<Message>>,
     /// Threads that run.
     running: AtomicUsize,
@@ -44,7 +44,7 @@ pub(super) struct Threads {
 }
 
 /// Time between looks of the watching thread.
-const WATCH: Duration = Duration::from_micros(100);
+const WATCH: Duration = Duration::from_micros(250);
 /// Time without a call after which no thread watches.
 const CALM: Duration = Duration::from_millis(5);
 /// Time for which a resting thread sleeps.
@@ -53,7 +53,7 @@ const REST: Duration = Duration::from_millis(100);
 const MOST_RESTING: usize = 8;
 /// Time after the last message for which the receiver sleeps shortly.
 const ATTENTIVE: Duration = Duration::from_millis(20);
-/// Sleep of an attentive receiver, and of one that has heard nothing for long.
+/// Least sleep of an attentive receiver, and sleep of one that has heard nothing for long.
 const NAP: Duration = Duration::from_micros(50);
 const LONG_NAP: Duration = Duration::from_micros(500);
 /// Sleep of a thread that leaves the receiver's work to threads that poll.
@@ -239,7 +239,8 @@ impl Threads {
         }
         let is_attentive = quiet.min(endpoint.since_activity()) < ATTENTIVE;
         self.is_attentive.store(is_attentive, Ordering::Relaxed);
-        std::thread::sleep(if is_attentive { NAP } else { LONG_NAP });
+        // A nap costs some microseconds of a processor that may have other work.
+        std::thread::sleep(if is_attentive { (quiet / 4).clamp(NAP, LONG_NAP) } else { LONG_NAP });
     }
 
     /// Handles the frames of a message; returns the call at its end.
