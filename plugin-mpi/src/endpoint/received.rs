@@ -8,6 +8,7 @@ use longshore_executor::rpc::{CallError, EndReason};
 use longshore_mpi::Tag;
 
 use super::frame::{Header, Kind};
+use super::threads::Taken;
 use super::{Endpoint, MESSAGES, MOST_IN_MESSAGE, replies};
 
 /// A received call.
@@ -117,7 +118,7 @@ impl Endpoint {
         let received = self.threads.receive_one(&this, &mut receiver);
         drop(receiver);
         match received {
-            Ok(Some(Some(call))) => this.handle(call),
+            Ok(Some(Taken::Call(call))) => this.handle(call),
             Ok(_) => {}
             Err(error) => self.failed(&error),
         }

@@ -51,13 +51,26 @@ const CALM: Duration = Duration::from_millis(5);
 const REST: Duration = Duration::from_millis(100);
 /// Greatest number of resting threads that are kept.
 const MOST_RESTING: usize = 8;
-/// Time after the last message for which the receiver sleeps shortly.
+/// Time after the last message for which the receiver expects others.
 const ATTENTIVE: Duration = Duration::from_millis(20);
-/// Least sleep of an attentive receiver, and sleep of one that has heard nothing for long.
+/// Time after a sent message for which posts may wait for the receiver.
+const SENDING: Duration = Duration::from_millis(1);
+/// Least and greatest sleep of a receiver that expects messages.
 const NAP: Duration = Duration::from_micros(50);
 const LONG_NAP: Duration = Duration::from_micros(500);
+/// Greatest sleep of a receiver that has heard nothing but signs of life for ten seconds.
+const LONGEST_NAP: Duration = Duration::from_millis(10);
 /// Sleep of a thread that leaves the receiver's work to threads that poll.
 const POLLED_NAP: Duration = Duration::from_micros(100);
+
+/// The content of a message whose posts are handled.
+pub(super) enum Taken {
+    /// Signs of life alone.
+    Beats,
+    Posts,
+    /// Perhaps posts, and then a call.
+    Call(Call),
+}
 
 /// The reason for the end of a thread's work as the receiver.
 enum Received {
@@ -181,8 +194,9 @@ impl Threads {
                 continue;
             }
             match self.receive_one(endpoint, &mut endpoint.receiver.lock()) {
-                Ok(Some(Some(call))) => return Received::Call(call),
-                Ok(Some(None)) => (heard, turns) = (Instant::now(), 0),
+                Ok(Some(Taken::Call(call))) => return Received::Call(call),
+                Ok(Some(Taken::Posts)) => (heard, turns) = (Instant::now(), 0),
+                Ok(Some(Taken::Beats)) => {}
                 Ok(None) => {
                     if endpoint.polling.load(Ordering::Relaxed) > 0 {
                         endpoint.flush_waiting();
@@ -199,7 +213,7 @@ impl Threads {
         Received::Over
     }
 
-    /// Receives a message, if one is there, and handles its posts; returns the call at its end.
+    /// Receives a message, if one is there, and handles its posts.
     ///
     /// # Errors
     /// A failure of MPI.
@@ -207,7 +221,7 @@ impl Threads {
         &self,
         endpoint: &Arc<Endpoint>,
         receiver: &mut Receiver,
-    ) -> Result<Option<Option<Call>>, EndReason> {
+    ) -> Result<Option<Taken>, EndReason> {
         let handed_over = self.handed_over.lock().pop_front();
         let message = match handed_over {
             Some(message) => Some(message),
@@ -237,29 +251,37 @@ impl Threads {
             std::thread::yield_now();
             return;
         }
-        let is_attentive = quiet.min(endpoint.since_activity()) < ATTENTIVE;
-        self.is_attentive.store(is_attentive, Ordering::Relaxed);
         // A nap costs some microseconds of a processor that may have other work.
-        std::thread::sleep(if is_attentive { (quiet / 4).clamp(NAP, LONG_NAP) } else { LONG_NAP });
+        let sent = endpoint.since_activity();
+        let nap = match quiet.min(sent) {
+            _ if sent < SENDING => NAP,
+            calm if calm < ATTENTIVE => (calm / 4).clamp(NAP, LONG_NAP),
+            calm => (calm / 1000).clamp(LONG_NAP, LONGEST_NAP),
+        };
+        self.is_attentive.store(nap == NAP, Ordering::Relaxed);
+        std::thread::sleep(nap);
     }
 
-    /// Handles the frames of a message; returns the call at its end.
+    /// Handles the posts of a message, and returns the call at its end.
     fn take_frames(
         &self,
         endpoint: &Arc<Endpoint>,
         message: Message,
         receiver: &mut Receiver,
-    ) -> Option<Call> {
+    ) -> Taken {
         let (from, mut rest) = (message.from, &message.buffer[..message.bytes]);
         endpoint.hear(from);
-        let mut call = None;
+        let (mut call, mut has_posts) = (None, false);
         while !rest.is_empty() {
             let Some((header, content)) = Header::take(&mut rest) else {
                 endpoint.broken(from, message.bytes);
                 break;
             };
             match header.kind {
-                Kind::Post => endpoint.take_post(from, header, content),
+                Kind::Post => {
+                    has_posts = true;
+                    endpoint.take_post(from, header, content);
+                }
                 Kind::Call | Kind::LongCall => {
                     let at = content.as_ptr() as usize - message.buffer.as_ptr() as usize;
                     call = Some((header, at));
@@ -270,10 +292,10 @@ impl Threads {
             }
         }
         match call {
-            Some((header, at)) => Some(Call { from, header, at, buffer: message.buffer }),
+            Some((header, at)) => Taken::Call(Call { from, header, at, buffer: message.buffer }),
             None => {
                 receiver.give_back(message.buffer);
-                None
+                if has_posts { Taken::Posts } else { Taken::Beats }
             }
         }
     }
