@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-use log::{Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 use longshore_executor::plugin::Channel;
 use longshore_mpi_backend::hello::{self, LOG, LogRecord};
 
@@ -16,6 +16,17 @@ pub(crate) static LOGGER: Logger = Logger { program: OnceLock::new() };
 
 /// Greatest number of bytes of a record's text.
 const MOST: usize = 8 << 10;
+
+/// Returns the level of records before the program says hello. Plugins ask for it as they connect,
+/// and pass no record beyond it on later.
+pub(crate) fn first_level() -> LevelFilter {
+    let filter = std::env::var("LONGSHORE_LOG").unwrap_or_default();
+    match (filter.contains("trace"), filter.contains("debug")) {
+        (true, _) => LevelFilter::Trace,
+        (_, true) => LevelFilter::Debug,
+        _ => LevelFilter::Info,
+    }
+}
 
 impl Logger {
     /// Begins to send records up to `level` to the program.
@@ -50,7 +61,8 @@ impl Log for Logger {
                 // If the program is gone, so is the reader of its log.
                 let _ = program.post(LOG, &record);
             }
-            None => eprintln!("longshore-node: {message}"),
+            None if record.level() == Level::Error => eprintln!("longshore-node: {message}"),
+            None => {}
         }
         IS_SENDING.set(false);
     }

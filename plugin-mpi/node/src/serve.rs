@@ -22,7 +22,7 @@ use longshore_mpi_backend::settings::{IS_NODE, Settings};
 use parking_lot::{Condvar, Mutex};
 
 use crate::collective::Work;
-use crate::logger::LOGGER;
+use crate::logger::{self, LOGGER};
 use crate::selection;
 
 /// The options of the command line.
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     unsafe { selection::apply() };
     // The only logger of this process.
     let _ = log::set_logger(&LOGGER);
-    log::set_max_level(log::LevelFilter::Error);
+    log::set_max_level(logger::first_level());
     let settings = settings()?;
     // Open MPI sets the launcher's variables in a process without one.
     let is_launched = roles::is_launched(|name| std::env::var(name).ok());

@@ -88,6 +88,7 @@ fn lose_at(
     step: &'static str,
     rank: i32,
 ) -> std::result::Result<(), String> {
+    log_a_failure(device).map_err(|error| error.to_string())?;
     let started = Instant::now();
     let work = Work { device, living, step, rank };
     let error = loop {
@@ -98,9 +99,22 @@ fn lose_at(
     };
     println!("{step}: after {:?}: {error}", started.elapsed());
     let message = error.message();
-    let parts = ["node '", &format!("(rank {rank})"), "is lost", "the device is lost"];
+    let node = format!("(rank {rank})");
+    let parts = ["node '", &node, "is lost", "the device is lost", "; it logged last: "];
     let missing = parts.iter().find(|part| !message.contains(**part));
     missing.map_or(Ok(()), |missing| Err(format!("{step}: no '{missing}' in '{message}'")))
+}
+
+/// Has a kernel fail, which the node logs.
+fn log_a_failure(device: &Device) -> Result<()> {
+    let image = Fixtures::built_in().image(device, "faulty")?.expect("it has an image");
+    let (program, queue) = (device.load_trusted(&*image)?, device.queue()?);
+    let fail = program.kernel("fail")?;
+    // SAFETY: the kernel takes no arguments.
+    unsafe { queue.launch(&fail, Grid::default(), ())? };
+    assert!(queue.synchronize().is_err());
+    drop((queue, fail));
+    program.unload().map(drop)
 }
 
 /// A round of work with a device, whose node is lost at a step.
