@@ -10,7 +10,7 @@ use crate::memory::element::{bytes as bytes_of, bytes_mut as bytes_of_mut};
 use crate::memory::{BufferSlice, Element};
 use crate::queue::Queue;
 use crate::{Grid, Kernel};
-use copies::Operation;
+use copies::{Ends, Operation};
 use longshore_plugin_api::{
     CollectiveKind, CollectiveMember, CollectiveOperation, CollectiveRequest, CollectiveRoot,
     Device as _, Error, ErrorCode, Result,
@@ -80,13 +80,7 @@ impl<'a> Group<'a> {
         let bytes = self.check(buffers, "buffers")?;
         let root = CollectiveRoot::Member(self.member(root)?);
         let ends = buffers.iter().map(|buffer| (Some(*buffer), Some(*buffer))).collect();
-        self.perform(Operation {
-            kind: CollectiveKind::Broadcast,
-            root,
-            reduction: None,
-            bytes,
-            ends,
-        })
+        self.perform(Operation::new(CollectiveKind::Broadcast, root, bytes, ends))
     }
 
     /// Copies data of the program to the buffers of all members. MPI: `MPI_Bcast`.
@@ -103,13 +97,7 @@ impl<'a> Group<'a> {
         same_size(data.len() as u64, bytes, "data")?;
         let root = CollectiveRoot::Host(data.as_ptr() as u64);
         let ends = buffers.iter().map(|buffer| (None, Some(*buffer))).collect();
-        self.perform(Operation {
-            kind: CollectiveKind::Broadcast,
-            root,
-            reduction: None,
-            bytes,
-            ends,
-        })
+        self.perform(Operation::new(CollectiveKind::Broadcast, root, bytes, ends))
     }
 
     /// Copies the buffers of all members, in their order, to `into` on the device of member `root`.
@@ -126,12 +114,8 @@ impl<'a> Group<'a> {
         let bytes = self.check(buffers, "buffers")?;
         let index = self.member(root)?;
         self.check_one(root, &into, bytes * self.len() as u64)?;
-        let end = |(member, buffer): (usize, &BufferSlice<'b, T>)| {
-            (Some(*buffer), (member == root).then_some(into))
-        };
-        let ends = buffers.iter().enumerate().map(end).collect();
-        let root = CollectiveRoot::Member(index);
-        self.perform(Operation { kind: CollectiveKind::Gather, root, reduction: None, bytes, ends })
+        let (kind, to) = (CollectiveKind::Gather, CollectiveRoot::Member(index));
+        self.perform(Operation::new(kind, to, bytes, ends_at_member(buffers, root, into)))
     }
 
     /// Copies the buffers of all members, in their order, to memory of the program. MPI:
@@ -148,8 +132,7 @@ impl<'a> Group<'a> {
         let into = bytes_of_mut(into);
         same_size(into.len() as u64, bytes * self.len() as u64, "destination")?;
         let root = CollectiveRoot::Host(into.as_mut_ptr() as u64);
-        let ends = buffers.iter().map(|buffer| (Some(*buffer), None)).collect();
-        self.perform(Operation { kind: CollectiveKind::Gather, root, reduction: None, bytes, ends })
+        self.perform(Operation::new(CollectiveKind::Gather, root, bytes, ends_at_host(buffers)))
     }
 
     /// Copies the buffers of all members, in their order, to each buffer of `into`. MPI:
@@ -157,17 +140,16 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// As for [`Group::gather`], for each buffer of `into`.
-    pub fn all_gather<T: Element>(
+    pub fn all_gather<'b, T: Element>(
         &self,
-        buffers: &[BufferSlice<'_, T>],
-        into: &[BufferSlice<'_, T>],
+        buffers: &[BufferSlice<'b, T>],
+        into: &[BufferSlice<'b, T>],
     ) -> Result<()> {
         let bytes = self.check(buffers, "buffers")?;
         let gathered = self.check(into, "destinations")?;
         same_size(gathered, bytes * self.len() as u64, "destination")?;
-        let ends = buffers.iter().zip(into).map(|(from, to)| (Some(*from), Some(*to))).collect();
         let (kind, root) = (CollectiveKind::AllGather, CollectiveRoot::None);
-        self.perform(Operation { kind, root, reduction: None, bytes, ends })
+        self.perform(Operation::new(kind, root, bytes, ends_at_all(buffers, into)))
     }
 
     /// Combines the elements at each index of all buffers, and writes the results to `into` on the
@@ -187,13 +169,10 @@ impl<'a> Group<'a> {
         let bytes = self.check(buffers, "buffers")?;
         let index = self.member(root)?;
         self.check_one(root, &into, bytes)?;
-        let end = |(member, buffer): (usize, &BufferSlice<'b, T>)| {
-            (Some(*buffer), (member == root).then_some(into))
-        };
-        let ends = buffers.iter().enumerate().map(end).collect();
-        let (kind, root) = (CollectiveKind::Reduce, CollectiveRoot::Member(index));
-        let reduction = Some(combine::checked::<T>(operation)?);
-        self.perform(Operation { kind, root, reduction, bytes, ends })
+        let reduction = combine::checked::<T>(operation)?;
+        let (kind, to) = (CollectiveKind::Reduce, CollectiveRoot::Member(index));
+        let reduce = Operation::new(kind, to, bytes, ends_at_member(buffers, root, into));
+        self.perform(reduce.with_reduction(reduction))
     }
 
     /// Combines the elements at each index of all buffers, and writes the results to memory of the
@@ -210,10 +189,10 @@ impl<'a> Group<'a> {
         let bytes = self.check(buffers, "buffers")?;
         let into = bytes_of_mut(into);
         same_size(into.len() as u64, bytes, "destination")?;
-        let ends = buffers.iter().map(|buffer| (Some(*buffer), None)).collect();
-        let (kind, root) = (CollectiveKind::Reduce, CollectiveRoot::Host(into.as_mut_ptr() as u64));
-        let reduction = Some(combine::checked::<T>(operation)?);
-        self.perform(Operation { kind, root, reduction, bytes, ends })
+        let reduction = combine::checked::<T>(operation)?;
+        let root = CollectiveRoot::Host(into.as_mut_ptr() as u64);
+        let reduce = Operation::new(CollectiveKind::Reduce, root, bytes, ends_at_host(buffers));
+        self.perform(reduce.with_reduction(reduction))
     }
 
     /// Combines the elements at each index of all buffers, and writes the results to each buffer of
@@ -221,18 +200,18 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// As for [`Group::reduce`], for each buffer of `into`.
-    pub fn all_reduce<T: Reducible>(
+    pub fn all_reduce<'b, T: Reducible>(
         &self,
         operation: CollectiveOperation,
-        buffers: &[BufferSlice<'_, T>],
-        into: &[BufferSlice<'_, T>],
+        buffers: &[BufferSlice<'b, T>],
+        into: &[BufferSlice<'b, T>],
     ) -> Result<()> {
         let bytes = self.check(buffers, "buffers")?;
         same_size(self.check(into, "destinations")?, bytes, "destination")?;
-        let ends = buffers.iter().zip(into).map(|(from, to)| (Some(*from), Some(*to))).collect();
+        let reduction = combine::checked::<T>(operation)?;
         let (kind, root) = (CollectiveKind::AllReduce, CollectiveRoot::None);
-        let reduction = Some(combine::checked::<T>(operation)?);
-        self.perform(Operation { kind, root, reduction, bytes, ends })
+        let reduce = Operation::new(kind, root, bytes, ends_at_all(buffers, into));
+        self.perform(reduce.with_reduction(reduction))
     }
 
     /// Combines the buffers of all members by a kernel, pair by pair, into the buffer of member
@@ -352,6 +331,29 @@ impl<'a> Group<'a> {
         device.check_same(buffer.device(), "the buffer")?;
         same_size(buffer.bytes(), bytes, "buffer")
     }
+}
+
+/// Returns the ends of an operation whose result goes to `into` at member `root`.
+fn ends_at_member<'a, T: Element>(
+    buffers: &[BufferSlice<'a, T>],
+    root: usize,
+    into: BufferSlice<'a, T>,
+) -> Vec<Ends<'a, T>> {
+    let to = |member| (member == root).then_some(into);
+    buffers.iter().enumerate().map(|(member, from)| (Some(*from), to(member))).collect()
+}
+
+/// Returns the ends of an operation whose result goes to the program.
+fn ends_at_host<'a, T: Element>(buffers: &[BufferSlice<'a, T>]) -> Vec<Ends<'a, T>> {
+    buffers.iter().map(|from| (Some(*from), None)).collect()
+}
+
+/// Returns the ends of an operation whose result goes to `into` at each member.
+fn ends_at_all<'a, T: Element>(
+    buffers: &[BufferSlice<'a, T>],
+    into: &[BufferSlice<'a, T>],
+) -> Vec<Ends<'a, T>> {
+    buffers.iter().zip(into).map(|(from, to)| (Some(*from), Some(*to))).collect()
 }
 
 fn same_size(found: u64, expected: u64, what: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use longshore_plugin_api::{
 };
 
 /// Source and destination of a member.
-type Ends<'a, T> = (Option<BufferSlice<'a, T>>, Option<BufferSlice<'a, T>>);
+pub(super) type Ends<'a, T> = (Option<BufferSlice<'a, T>>, Option<BufferSlice<'a, T>>);
 
 /// A checked operation.
 pub(super) struct Operation<'a, T: Element> {
@@ -20,6 +20,26 @@ pub(super) struct Operation<'a, T: Element> {
     /// Bytes of each member.
     pub(super) bytes: u64,
     pub(super) ends: Vec<Ends<'a, T>>,
+}
+
+impl<'a, T: Element> Operation<'a, T> {
+    /// Creates an operation that copies.
+    pub(super) fn new(
+        kind: CollectiveKind,
+        root: CollectiveRoot,
+        bytes: u64,
+        ends: Vec<Ends<'a, T>>,
+    ) -> Self {
+        Self { kind, root, reduction: None, bytes, ends }
+    }
+
+    /// Makes the operation combine elements.
+    pub(super) fn with_reduction(
+        self,
+        reduction: (CollectiveElement, CollectiveOperation),
+    ) -> Self {
+        Self { reduction: Some(reduction), ..self }
+    }
 }
 
 impl<T: Element> Operation<'_, T> {
