@@ -148,7 +148,7 @@ impl Cluster {
             }
             None => {
                 let crew = Self::crew(mpi, settings, is_launched)?;
-                let limit = settings.connect_limit;
+                let limit = Some(settings.connect_limit);
                 let comms = launch::communicators(mpi, &crew, level, limit);
                 (comms.map_err(Absence::Failed)?, crew)
             }

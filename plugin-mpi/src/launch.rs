@@ -87,8 +87,8 @@ pub fn initialize(mpi: &Mpi) -> Result<(ThreadLevel, bool), MpiError> {
 }
 
 /// Creates the communicators of a program and its nodes. No message of other processes, or of the
-/// program's own communicators, is involved. Blocks until all of them have called, for at most
-/// `limit` if `level` permits another thread.
+/// program's own communicators, is involved. Blocks until all of them have called: for at most
+/// `limit`, if there is one and `level` permits another thread.
 ///
 /// # Errors
 /// A failure of MPI, or the passed time.
@@ -96,7 +96,7 @@ pub fn communicators(
     mpi: &'static Mpi,
     crew: &Crew,
     level: ThreadLevel,
-    limit: Duration,
+    limit: Option<Duration>,
 ) -> Result<Comms, String> {
     let mut ranks = vec![crew.program];
     ranks.extend(&crew.nodes);
@@ -110,9 +110,9 @@ pub fn communicators(
         duplicates(mpi, messages)
     };
     let text = |error: MpiError| error.to_string();
-    if level != ThreadLevel::Multiple {
+    let Some(limit) = limit.filter(|_| level == ThreadLevel::Multiple) else {
         return create().map_err(text);
-    }
+    };
     let (send, created) = channel();
     let thread = std::thread::Builder::new().name("longshore-mpi-comm".to_owned());
     let spawned = thread.spawn(move || send.send(create()));

@@ -172,7 +172,8 @@ fn join(
              LONGSHORE_MPI_PROGRAMS to their number"
         ),
     })?;
-    launch::communicators(mpi, &crew, ThreadLevel::Multiple, settings.connect_limit)
+    // The program may open its first host at any time.
+    launch::communicators(mpi, &crew, ThreadLevel::Multiple, None)
 }
 
 impl Node {
