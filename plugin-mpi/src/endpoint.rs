@@ -236,12 +236,12 @@ impl Endpoint {
         (number % (self.tags & !1)) as i32
     }
 
-    /// Calls MPI.
+    /// Calls MPI, one thread at a time below `MPI_THREAD_MULTIPLE`. Blocks as the call does.
     ///
     /// # Errors
-    /// The error of MPI as the reason of an end.
+    /// The error of MPI as the reason of an end, and `Here` while this endpoint rests.
     #[inline]
-    fn with<T>(&self, call: impl FnOnce(&Mpi) -> Result<T, MpiError>) -> Result<T, EndReason> {
+    pub fn with<T>(&self, call: impl FnOnce(&Mpi) -> Result<T, MpiError>) -> Result<T, EndReason> {
         let _inside = self.gate.enter()?;
         let _serial = self.serial.as_ref().map(|serial| serial.lock());
         call(self.mpi).map_err(|error| EndReason::Stream(error.to_string()))

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use longshore_executor::plugin::{Collective, RemoteMember};
 use longshore_executor::rpc::{CallError, EndReason};
-use longshore_mpi::MpiError;
 use longshore_plugin_api::{CollectiveKind, CollectiveRoot, Error, ErrorCode, Result};
 
 use super::Cluster;
@@ -130,18 +129,19 @@ impl Cluster {
 
     /// Sends the program's data to the nodes.
     fn send_data(&self, ranks: &[i32], address: u64, bytes: u64) -> Result<(), String> {
-        let text = |error: MpiError| error.to_string();
-        let comm = self.sets.get(self.mpi, self.comms.collectives, ranks).map_err(text)?;
+        let text = |error: EndReason| error.to_string();
+        let among = self.comms.collectives;
+        let comm = self.endpoint.with(|mpi| self.sets.get(mpi, among, ranks)).map_err(text)?;
         let mut at = 0;
         while at < bytes {
             let size = (bytes - at).min(CHUNK as u64);
             let data = (address + at) as *mut u8;
             // SAFETY: the caller of the operation guarantees the memory, and MPI only reads it at
             // the root.
-            let request = unsafe { self.mpi.ibcast(data, size as usize, 0, comm) };
+            let request =
+                self.endpoint.with(|mpi| unsafe { mpi.ibcast(data, size as usize, 0, comm) });
             let lost = || ranks[1..].iter().find_map(|rank| self.endpoint.why_lost(*rank));
-            collective::wait(&self.endpoint, request.map_err(text)?, &lost)
-                .map_err(|error| error.to_string())?;
+            collective::wait(&self.endpoint, request.map_err(text)?, &lost).map_err(text)?;
             at += size;
         }
         Ok(())
