@@ -9,10 +9,13 @@ use longshore_tests::vulkan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// The parts of jobs, by name.
-pub(crate) const PARTS: [(&str, fn()); 3] =
-    [("copies", copies), ("events", events), ("functions", functions)];
+pub(crate) const PARTS: [(&str, fn()); 4] =
+    [("copies", copies), ("events", events), ("functions", functions), ("hosts", hosts)];
+/// Time after which a silent process is lost.
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Sizes of copies in bytes: around the limits of messages, pieces and transfers.
 const SIZES: [usize; 9] = [
@@ -30,7 +33,8 @@ const SIZES: [usize; 9] = [
 pub(crate) fn trials(implementation: Implementation) -> Vec<Trial> {
     let on_cpus = |name: &'static str| {
         trial(implementation, &format!("{name} of two nodes"), move |implementation| {
-            run(&part(implementation, name).nodes(2))
+            let limit = LIMIT.as_secs().to_string();
+            run(&part(implementation, name).nodes(2).env("LONGSHORE_MPI_TIME_LIMIT", limit))
         })
     };
     let between = |name: &'static str| {
@@ -269,4 +273,21 @@ fn kernels_see_the_programs_memory(device: &Device) -> Result<()> {
     assert!(y.to_vec(&queue)?.into_iter().eq(expected), "{}", device.name());
     drop((x, y));
     program.unload().map(drop)
+}
+
+/// Uses the nodes by one host after another. Between them the program is silent for long.
+fn hosts() {
+    for seed in 0..2 {
+        let (host, first, second) = devices();
+        let other = Host::new().unwrap();
+        let queue = first.queue().unwrap();
+        go_there_and_back(&queue, &first, &second, &bytes(1 << 20, seed)).unwrap();
+        drop((host, first, second, queue));
+        let device = other.devices()[1].open().unwrap();
+        let queue = device.queue().unwrap();
+        let buffer = device.buffer_of(&queue, &bytes(100, seed)).unwrap();
+        assert_eq!(buffer.to_vec(&queue).unwrap(), bytes(100, seed));
+        drop((buffer, queue, device, other));
+        std::thread::sleep(LIMIT * 3 / 2);
+    }
 }
