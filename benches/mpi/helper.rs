@@ -32,7 +32,8 @@ pub(crate) fn serve(helpers: usize) -> Result<()> {
     let helper = Arc::new(Helper { is_over: AtomicBool::new(false) });
     let service = Arc::clone(&helper) as Arc<dyn Service>;
     let pair = (comms.messages, comms.data);
-    let options = Options { limit: Duration::from_secs(600), spin: Duration::ZERO };
+    let options =
+        Options { limit: Duration::from_secs(600), spin: Duration::ZERO, collects_posts: false };
     let endpoint = Endpoint::new(mpi, pair, level, service, options);
     let endpoint = endpoint.map_err(anyhow::Error::msg)?;
     // Without signs of life this process is lost.

@@ -191,7 +191,7 @@ impl Cluster {
             names: RwLock::default(),
             cluster: OnceLock::new(),
         });
-        let options = Options { limit: settings.limit, spin: settings.spin };
+        let options = Options { limit: settings.limit, spin: settings.spin, collects_posts: true };
         let service = Arc::clone(&program) as Arc<dyn Service>;
         let pair = (comms.messages, comms.data);
         let endpoint = Endpoint::new(mpi, pair, level, service, options)?;

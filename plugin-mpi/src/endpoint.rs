@@ -91,6 +91,8 @@ pub struct Options {
     pub limit: Duration,
     /// Time after a message for which the receiving thread polls without sleeping.
     pub spin: Duration,
+    /// Whether posts may wait some microseconds for later ones, to go together.
+    pub collects_posts: bool,
 }
 
 /// One process among the processes of a communicator. Any thread may use it.

@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         (comms.messages, comms.data),
         level,
         Arc::clone(&node) as Arc<dyn Service>,
-        endpoint::Options { limit: settings.limit, spin: settings.spin },
+        endpoint::Options { limit: settings.limit, spin: settings.spin, collects_posts: false },
     )?;
     let _ = node.endpoint.set(Arc::clone(&endpoint));
     node.find_plugins();

@@ -213,7 +213,7 @@ impl Endpoint {
         check_size(argument)?;
         let size = argument.len() as u32;
         let header = Header { kind: Kind::Post, plugin, method, slot: 0, size };
-        let may_wait = self.threads.is_attentive();
+        let may_wait = self.options.collects_posts && self.threads.is_attentive();
         let when = if may_wait { When::Soon } else { When::Now };
         self.add(rank, (header, argument), when)
     }

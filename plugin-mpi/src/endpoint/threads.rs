@@ -61,7 +61,7 @@ const LONG_NAP: Duration = Duration::from_micros(500);
 /// Greatest sleep of a receiver that has heard nothing but signs of life for ten seconds.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 /// Sleep of a thread that leaves the receiver's work to threads that poll.
-const POLLED_NAP: Duration = Duration::from_micros(100);
+const POLLED_NAP: Duration = Duration::from_micros(200);
 
 /// The content of a message whose posts are handled.
 pub(super) enum Taken {
@@ -254,7 +254,7 @@ impl Threads {
         // A nap costs some microseconds of a processor that may have other work.
         let sent = endpoint.since_activity();
         let nap = match quiet.min(sent) {
-            _ if sent < SENDING => NAP,
+            _ if sent < SENDING && endpoint.options.collects_posts => NAP,
             calm if calm < ATTENTIVE => (calm / 4).clamp(NAP, LONG_NAP),
             calm => (calm / 1000).clamp(LONG_NAP, LONGEST_NAP),
         };
