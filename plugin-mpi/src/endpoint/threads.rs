@@ -101,7 +101,7 @@ impl Threads {
         self.running.load(Ordering::Acquire) == 0
     }
 
-    /// Ends the sleep of threads after a rest of the endpoint.
+    /// Ends the sleep of all threads.
     pub(super) fn wake(&self) {
         drop(self.rest.0.lock());
         self.rest.1.notify_all();
@@ -169,7 +169,11 @@ impl Threads {
     ) -> Result<(), EndReason> {
         if let Some(message) = receiver.take(endpoint)? {
             self.handed_over.lock().push_back(message);
-            self.call_thread(endpoint);
+            match self.has_receiver.load(Ordering::Relaxed) {
+                // The receiver itself sleeps among the others.
+                true => self.wake(),
+                false => self.call_thread(endpoint),
+            }
         }
         Ok(())
     }
@@ -193,7 +197,9 @@ impl Threads {
                 (heard, turns) = (Instant::now(), 0);
                 continue;
             }
-            match self.receive_one(endpoint, &mut endpoint.receiver.lock()) {
+            // The lock is free during pauses, for threads that poll.
+            let received = self.receive_one(endpoint, &mut endpoint.receiver.lock());
+            match received {
                 Ok(Some(Taken::Call(call))) => return Received::Call(call),
                 Ok(Some(Taken::Posts)) => (heard, turns) = (Instant::now(), 0),
                 Ok(Some(Taken::Beats)) => {}
@@ -259,7 +265,7 @@ impl Threads {
             calm => (calm / 1000).clamp(LONG_NAP, LONGEST_NAP),
         };
         self.is_attentive.store(nap == NAP, Ordering::Relaxed);
-        std::thread::sleep(nap);
+        self.rest_for(nap);
     }
 
     /// Handles the posts of a message, and returns the call at its end.
