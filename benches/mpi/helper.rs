@@ -31,10 +31,9 @@ pub(crate) fn serve(helpers: usize) -> Result<()> {
     let comms = comms.map_err(anyhow::Error::msg)?;
     let helper = Arc::new(Helper { is_over: AtomicBool::new(false) });
     let service = Arc::clone(&helper) as Arc<dyn Service>;
-    let pair = (comms.messages, comms.data);
     let options =
         Options { limit: Duration::from_secs(600), spin: Duration::ZERO, collects_posts: false };
-    let endpoint = Endpoint::new(mpi, pair, level, service, options);
+    let endpoint = Endpoint::new(mpi, &comms, level, service, options);
     let endpoint = endpoint.map_err(anyhow::Error::msg)?;
     // Without signs of life this process is lost.
     endpoint.watch(0);
@@ -43,7 +42,7 @@ pub(crate) fn serve(helpers: usize) -> Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     if endpoint.end(&[], Duration::from_secs(2)) {
-        launch::meet(mpi, comms);
+        launch::meet(mpi, &comms);
         mpi.finalize()?;
     }
     Ok(())

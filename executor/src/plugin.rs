@@ -15,7 +15,9 @@ mod protocol;
 mod proxy;
 pub(crate) mod serve;
 
-pub use channel::{Address, Bulk, BulkTransfer, Channel, Collective, Handler, PIECE, RemoteMember};
+pub use channel::{
+    Address, Bulk, BulkTransfer, Channel, Collective, Handler, MOST_IN_COPY, PIECE, RemoteMember,
+};
 pub use protocol::Digest;
 pub use proxy::{
     Attached, Isolated, IsolatedDevice, IsolatedEvent, IsolatedKernel, IsolatedModule,

@@ -193,8 +193,7 @@ impl Cluster {
         });
         let options = Options { limit: settings.limit, spin: settings.spin, collects_posts: true };
         let service = Arc::clone(&program) as Arc<dyn Service>;
-        let pair = (comms.messages, comms.data);
-        let endpoint = Endpoint::new(mpi, pair, level, service, options)?;
+        let endpoint = Endpoint::new(mpi, &comms, level, service, options)?;
         let greeting = Greeting {
             version: VERSION,
             log_level: log::max_level().max(log::LevelFilter::Info) as u32,
@@ -266,7 +265,7 @@ impl Cluster {
         let can_finalize = self.endpoint.end(&ranks, ENDING);
         if can_finalize {
             // The nodes do the same: see `launch::meet`.
-            launch::meet(self.mpi, self.comms);
+            launch::meet(self.mpi, &self.comms);
         }
         can_finalize
     }

@@ -31,6 +31,8 @@ use longshore_mpi::{Comm, Mpi, MpiError, ThreadLevel};
 use longshore_plugin_api::Error;
 use parking_lot::{Mutex, ReentrantMutex};
 
+use crate::bells::Bells;
+use crate::launch::Comms;
 use backoff::Backoff;
 use frame::Header;
 use gate::Gate;
@@ -102,6 +104,7 @@ pub struct Endpoint {
     /// The communicators of messages and of bulk data.
     messages: Comm,
     data: Comm,
+    bells: Arc<Bells>,
     rank: i32,
     /// Held during each call of MPI, unless MPI permits calls of all threads.
     serial: Option<ReentrantMutex<()>>,
@@ -118,8 +121,14 @@ pub struct Endpoint {
     is_any_waiting: AtomicBool,
     /// Threads that poll MPI until something is done.
     polling: AtomicUsize,
-    /// Time of the last sent message since `started`, in nanoseconds.
+    /// Transfers under way.
+    transfers: AtomicUsize,
+    /// Threads that wait for data, or for the effect of a post.
+    awaiting_posts: AtomicUsize,
+    /// Times of the last sent message, and of the last received one that was no sign of life,
+    /// since `started`, in nanoseconds.
     activity: AtomicU64,
+    heard: AtomicU64,
     started: Instant,
     is_over: AtomicBool,
     gate: Gate,
@@ -128,20 +137,21 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates the endpoint of this process in a communicator, which it owns; `data` has the same
-    /// processes. If `level` permits, threads receive messages; else callers receive them while
-    /// they wait.
+    /// Creates the endpoint of this process in communicators, of which it owns those of messages
+    /// and data. If `level` permits, threads receive messages; else callers receive them while they
+    /// wait.
     ///
     /// # Errors
     /// A failure of MPI or of the system, as a text.
     pub fn new(
         mpi: &'static Mpi,
-        (messages, data): (Comm, Comm),
+        comms: &Comms,
         level: ThreadLevel,
         service: Arc<dyn Service>,
         options: Options,
     ) -> Result<Arc<Self>, String> {
         note_forks();
+        let Comms { messages, data, ref bells, .. } = *comms;
         let text = |error: MpiError| error.to_string();
         mpi.return_errors(messages).map_err(text)?;
         mpi.return_errors(data).map_err(text)?;
@@ -153,6 +163,7 @@ impl Endpoint {
             mpi,
             messages,
             data,
+            bells: Arc::clone(bells),
             rank,
             serial: (!is_threaded).then(|| ReentrantMutex::new(())),
             peers: (0..size).map(|_| Peer::new()).collect(),
@@ -165,7 +176,10 @@ impl Endpoint {
             waiting: Mutex::default(),
             is_any_waiting: AtomicBool::new(false),
             polling: AtomicUsize::new(0),
+            transfers: AtomicUsize::new(0),
+            awaiting_posts: AtomicUsize::new(0),
             activity: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
             gate: Gate::default(),
@@ -209,7 +223,7 @@ impl Endpoint {
         is_done: &mut dyn FnMut(&Mpi) -> Result<bool, MpiError>,
         is_over: &dyn Fn() -> Option<EndReason>,
     ) -> Result<(), EndReason> {
-        let mut backoff = Backoff::new(&self.polling);
+        let mut backoff = Backoff::new(self);
         while !self.with(&mut *is_done)? {
             if backoff.looks_around() {
                 if let Some(why) = is_over() {
@@ -263,13 +277,12 @@ impl Endpoint {
         Err(CallError::Failed(text.to_owned()))
     }
 
-    fn note_activity(&self) {
-        let now = self.started.elapsed().as_nanos() as u64;
-        self.activity.store(now, Ordering::Relaxed);
+    fn note(&self, time: &AtomicU64) {
+        time.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    fn since_activity(&self) -> Duration {
-        let last = Duration::from_nanos(self.activity.load(Ordering::Relaxed));
+    fn since(&self, time: &AtomicU64) -> Duration {
+        let last = Duration::from_nanos(time.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(last)
     }
 

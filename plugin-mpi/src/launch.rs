@@ -3,16 +3,18 @@
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use longshore_mpi::{Comm, Implementation, Mpi, MpiError, ThreadLevel};
 
+use crate::bells::Bells;
 use crate::roles::Crew;
 use crate::settings::Settings;
 
 /// The communicators of a program and its nodes: the program has rank 0.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Comms {
     /// The communicator of messages.
     pub messages: Comm,
@@ -20,6 +22,8 @@ pub struct Comms {
     pub data: Comm,
     /// The communicator of collective operations.
     pub collectives: Comm,
+    /// The bells of the processes.
+    pub bells: Arc<Bells>,
 }
 
 /// Returns the process's MPI library, or opens one.
@@ -128,7 +132,7 @@ pub fn communicators(
     }
 }
 
-/// Returns all communicators that belong to one.
+/// Returns all communicators that belong to one. Blocks until all its processes have called.
 ///
 /// # Errors
 /// A failure of MPI.
@@ -137,12 +141,13 @@ pub fn duplicates(mpi: &Mpi, messages: Comm) -> Result<Comms, MpiError> {
     for comm in [messages, data, collectives] {
         mpi.return_errors(comm)?;
     }
-    Ok(Comms { messages, data, collectives })
+    let bells = Arc::new(Bells::join(mpi, collectives)?);
+    Ok(Comms { messages, data, collectives, bells })
 }
 
 /// Waits for the program and all its nodes, before they finalize MPI. A library may still exchange
 /// messages with a process that waits in `MPI_Finalize` for the others, and then waits for ever.
-pub fn meet(mpi: &Mpi, comms: Comms) {
+pub fn meet(mpi: &Mpi, comms: &Comms) {
     if let Err(error) = mpi.barrier(comms.collectives) {
         log::debug!("the processes do not meet before the end of MPI: {error}");
     }

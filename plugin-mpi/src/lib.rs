@@ -6,6 +6,7 @@
 //! backend reports the reason and provides no device.
 //!
 //! - [`roles`]: the ranks of programs and of their nodes.
+//! - [`bells`]: how processes of one machine wake each other.
 //! - [`Endpoint`](endpoint::Endpoint): calls, messages and transfers between the processes.
 //! - `cluster.rs`: the nodes of this program. They are the same for all hosts of the process.
 //! - [`MpiPlatform`]: the devices of the nodes. The devices themselves, and their queues and
@@ -15,6 +16,7 @@
 //! The path of a launch starts at `IsolatedQueue` of `longshore-executor`, and goes on in
 //! `endpoint/channel.rs`.
 
+pub mod bells;
 mod cluster;
 pub mod collective;
 pub mod endpoint;

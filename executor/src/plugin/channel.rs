@@ -142,6 +142,9 @@ pub struct RemoteMember {
 /// of the same number, each of whole pieces but the last.
 pub const PIECE: usize = 4 << 20;
 
+/// Greatest number of bytes of a transfer that is sent from a copy of the data.
+pub const MOST_IN_COPY: usize = 64 << 10;
+
 /// Transfers of bulk data between the two processes of a channel, beside its messages.
 pub trait Bulk: Send + Sync {
     /// Returns a number for a transfer, which no other transfer under way has on either side.
@@ -160,6 +163,13 @@ pub trait Bulk: Send + Sync {
         from: *const u8,
         bytes: usize,
     ) -> Result<Box<dyn BulkTransfer + '_>, CallError>;
+
+    /// Sends at most [`MOST_IN_COPY`] bytes as the transfer `number` of either side, which the other
+    /// side receives already or will receive. Does not block for long.
+    ///
+    /// # Errors
+    /// As for [`Bulk::send`].
+    fn send_copy(&self, number: u64, content: Vec<u8>) -> Result<(), CallError>;
 
     /// Starts to receive into memory, as [`Bulk::send`] sends. Both sides name the same number of
     /// bytes.
@@ -185,6 +195,13 @@ pub trait BulkTransfer {
     /// # Errors
     /// The reason for the end of the channel, and a failure of the network.
     fn is_done(&mut self) -> Result<bool, CallError>;
+
+    /// Blocks until the transfer is done, or `is_over` returns true: it is called again after each
+    /// message that has come. Returns whether the transfer is done.
+    ///
+    /// # Errors
+    /// As for [`BulkTransfer::is_done`].
+    fn wait_unless(&mut self, is_over: &mut dyn FnMut() -> bool) -> Result<bool, CallError>;
 
     /// Blocks until the transfer is done.
     ///

@@ -164,6 +164,8 @@ pub(super) enum Request<'a> {
         signal: u64,
         failure: Option<Error>,
     },
+    /// Asks for data of a device, which is sent in place of a signal.
+    Push(Push),
     Fill {
         queue: Id,
         address: u64,
@@ -276,6 +278,18 @@ pub(super) struct Exchange {
     /// Whether `device` receives the data.
     pub(super) to_device: bool,
     pub(super) wait: bool,
+}
+
+/// Data of a device to send by the transfer `number`, when the event of `signal` is reached.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Push {
+    pub(super) signal: u64,
+    /// Whether the event is known to be reached.
+    pub(super) is_reached: bool,
+    pub(super) device: Id,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) number: u64,
 }
 
 /// A request of the executor to the host.

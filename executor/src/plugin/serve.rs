@@ -1,5 +1,6 @@
 //! The executor's side: opens the plugin and executes the host's requests with it.
 
+mod ahead;
 mod bulk;
 mod functions;
 mod images;
@@ -22,7 +23,9 @@ use parking_lot::{Mutex, RwLock};
 pub(super) use requests::encode_reply;
 
 use super::channel::Channel;
+use super::interface::messages::QueueCall;
 use super::protocol::{self, CALL, Exchange, POST, Request};
+use ahead::{Pushes, Wait};
 pub use images::Images;
 use images::Uploads;
 use library::{ConnectedLibrary, OpenRequest};
@@ -44,6 +47,9 @@ pub struct Server<B: Backend = Remote> {
     /// The images that the process keeps, if it keeps any.
     images: Option<Arc<Images>>,
     signals: Arc<Signals>,
+    pushes: Arc<Pushes>,
+    /// The last request to a queue, if it was a wait for a signal.
+    last_wait: Mutex<Option<Arc<Wait>>>,
     /// Whether channels may transfer memory of the devices at its addresses.
     are_transferable: bool,
     memory: SharedMemory,
@@ -86,6 +92,8 @@ impl<B: Backend> Server<B> {
             uploads: Uploads::default(),
             images: None,
             signals: Arc::default(),
+            pushes: Arc::default(),
+            last_wait: Mutex::default(),
             are_transferable: false,
             memory: SharedMemory::default(),
             opening: Mutex::default(),
@@ -150,6 +158,7 @@ impl<B: Backend> Server<B> {
     }
 
     fn take(&self, peer: FindSender<'_>, request: Request<'_>) -> Result<(), Error> {
+        let before = self.last_wait(&request);
         let (queue, result) = match request {
             Request::Launch(launch) if !launch.shape.wait => (launch.queue, self.launch(&launch)),
             Request::CopyIn { queue, device, address, content } => {
@@ -160,6 +169,10 @@ impl<B: Backend> Server<B> {
                 self.signals.arrive(signal, failure);
                 return Ok(());
             }
+            Request::Push(push) => {
+                self.push(&sender(peer)?, push);
+                return Ok(());
+            }
             Request::Announce { event, to, signal } => {
                 return self.announce(&sender(peer)?, event, to, signal);
             }
@@ -167,11 +180,26 @@ impl<B: Backend> Server<B> {
                 (queue, sender(peer).and_then(|peer| self.await_signal(&peer, queue, signal, from)))
             }
             Request::Exchange(exchange @ Exchange { queue: Some(queue), wait: false, .. }) => {
-                (queue, sender(peer).and_then(|peer| self.exchange(&peer, &exchange)))
+                let joins = self.joins(before.as_deref(), &exchange);
+                let queued = || sender(peer).and_then(|peer| self.exchange(&peer, &exchange));
+                (queue, if joins { Ok(()) } else { queued() })
             }
             Request::Copy(copy) if !copy.wait => (copy.queue, self.copy(&copy)),
             Request::Fill { queue, address, bytes, pattern, wait: false } => {
                 (queue, self.fill(queue, address, bytes, pattern, false))
+            }
+            Request::Queue(queue, QueueCall::RecordEvent { event }) => {
+                match self.post_queue(queue, QueueCall::RecordEvent { event }) {
+                    Some(result) => {
+                        let is_among_others =
+                            || sender(peer).is_ok_and(|peer| peer.address().is_some());
+                        if result.is_ok() && is_among_others() {
+                            self.report_record(queue, event);
+                        }
+                        (queue, result)
+                    }
+                    None => return unanswered("a queue"),
+                }
             }
             Request::Queue(queue, call) => match self.post_queue(queue, call) {
                 Some(result) => (queue, result),

@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     });
     let endpoint = Endpoint::new(
         mpi,
-        (comms.messages, comms.data),
+        &comms,
         level,
         Arc::clone(&node) as Arc<dyn Service>,
         endpoint::Options { limit: settings.limit, spin: settings.spin, collects_posts: false },
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     drop(node);
     if can_finalize {
         end_by(FINALIZING);
-        launch::meet(mpi, comms);
+        launch::meet(mpi, &comms);
         mpi.finalize().map_err(text)?;
     }
     // Threads of drivers may still run.

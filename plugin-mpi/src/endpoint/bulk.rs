@@ -1,6 +1,7 @@
 //! Transfers of bulk data, beside the messages.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use longshore_executor::plugin::{Bulk, BulkTransfer, PIECE};
@@ -10,6 +11,7 @@ use longshore_mpi::{Request, Source, Tag};
 use super::Endpoint;
 use super::backoff::Backoff;
 use super::channel::MpiChannel;
+use crate::bells::For;
 
 /// A transfer under way.
 struct Pieces<'a> {
@@ -42,7 +44,15 @@ impl Bulk for MpiChannel {
             })?;
             pieces.under_way.push_back(request);
         }
+        endpoint.bells.ring(self.rank, For::Callers);
         Ok(Box::new(pieces))
+    }
+
+    fn send_copy(&self, number: u64, content: Vec<u8>) -> Result<(), CallError> {
+        self.endpoint.check(self.rank)?;
+        let (endpoint, tag) = (&*self.endpoint, self.endpoint.tag(number));
+        let mut outbox = endpoint.peers[self.rank as usize].outbox.lock();
+        outbox.send(endpoint, self.rank, (endpoint.data, tag), content).map(drop)
     }
 
     unsafe fn receive(
@@ -68,6 +78,7 @@ impl Bulk for MpiChannel {
 
 impl<'a> Pieces<'a> {
     fn new(endpoint: &'a Endpoint, rank: i32, is_receive: bool) -> Self {
+        endpoint.transfers.fetch_add(1, Ordering::Relaxed);
         Self { endpoint, rank, under_way: VecDeque::new(), is_receive }
     }
 
@@ -92,8 +103,31 @@ impl BulkTransfer for Pieces<'_> {
         Ok(false)
     }
 
+    fn wait_unless(&mut self, is_over: &mut dyn FnMut() -> bool) -> Result<bool, CallError> {
+        let endpoint = self.endpoint;
+        endpoint.awaiting_posts.fetch_add(1, Ordering::SeqCst);
+        let mut backoff = Backoff::until_data(endpoint, self.rank);
+        let result = loop {
+            match self.test() {
+                Ok(true) => break Ok(true),
+                Ok(false) if is_over() => break Ok(false),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+            if backoff.looks_around() {
+                if let Err(why) = endpoint.check(self.rank) {
+                    break Err(why.into());
+                }
+                endpoint.assist();
+            }
+            backoff.pause();
+        };
+        endpoint.awaiting_posts.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
     fn wait(&mut self) -> Result<(), CallError> {
-        let mut backoff = Backoff::new(&self.endpoint.polling);
+        let mut backoff = Backoff::new(self.endpoint);
         while !self.test()? {
             if backoff.looks_around() {
                 self.endpoint.check(self.rank)?;
@@ -117,7 +151,7 @@ impl Drop for Pieces<'_> {
             }
             // A send is received or dropped by a process that lives. The wait for a lost process
             // has a limit: it sends nothing any more.
-            let (mut backoff, started) = (Backoff::new(&self.endpoint.polling), Instant::now());
+            let (mut backoff, started) = (Backoff::new(self.endpoint), Instant::now());
             while let Ok(false) = self.endpoint.with(|mpi| mpi.test_completion(&mut request)) {
                 let gives_up = is_lost || self.endpoint.check(self.rank).is_err();
                 if gives_up && started.elapsed() > GIVING_UP {
@@ -127,5 +161,6 @@ impl Drop for Pieces<'_> {
                 backoff.pause();
             }
         }
+        self.endpoint.transfers.fetch_sub(1, Ordering::Relaxed);
     }
 }

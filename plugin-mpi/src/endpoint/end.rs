@@ -28,7 +28,7 @@ impl Endpoint {
     /// Ends the rest.
     pub fn wake(&self) {
         self.gate.open();
-        self.threads.wake();
+        self.threads.wake(self);
     }
 
     /// Returns whether the threads rest.
@@ -60,7 +60,7 @@ impl Endpoint {
     pub fn end(&self, nodes: &[i32], limit: Duration) -> bool {
         let started = Instant::now();
         self.is_over.store(true, Ordering::SeqCst);
-        let are_threads_over = self.threads.end(limit);
+        let are_threads_over = self.threads.end(self, limit);
         self.gate.open();
         // Not all libraries permit calls of several threads while they are finalized.
         let _life = self.life.lock();

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use longshore_executor::rpc::{CallError, EndReason};
-use longshore_mpi::Request;
+use longshore_mpi::{Comm, Request};
 
 use super::backoff::Backoff;
 use super::frame::Header;
 use super::{Endpoint, MESSAGES, MOST_IN_MESSAGE};
+use crate::bells::For;
 
 /// Number of messages that MPI may have without having sent them.
 const IN_FLIGHT: usize = 64;
@@ -105,11 +106,11 @@ impl Outbox {
             return Ok(());
         }
         let message = std::mem::take(&mut self.pending);
-        let sent = self.send(endpoint, rank, MESSAGES, message);
+        let sent = self.send(endpoint, rank, (endpoint.messages, MESSAGES), message);
         sent.map(|empty| self.pending = empty)
     }
 
-    /// Sends a message. Returns an empty buffer.
+    /// Sends a message of a communicator, with a tag. Returns an empty buffer.
     ///
     /// # Errors
     /// As for [`Outbox::add`].
@@ -117,10 +118,10 @@ impl Outbox {
         &mut self,
         endpoint: &Endpoint,
         rank: i32,
-        tag: i32,
+        (comm, tag): (Comm, i32),
         message: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
-        let mut backoff = Backoff::new(&endpoint.polling);
+        let mut backoff = Backoff::new(endpoint);
         while !self.has_room(endpoint)? {
             endpoint.check(rank)?;
             backoff.pause();
@@ -129,9 +130,10 @@ impl Outbox {
         let mut empty = std::mem::replace(&mut send.bytes, message);
         let (from, bytes) = (send.bytes.as_ptr(), send.bytes.len());
         // SAFETY: the bytes stay in place until the request is complete: see above, and `drop`.
-        let request =
-            endpoint.with(|mpi| unsafe { mpi.isend(from, bytes, rank, tag, endpoint.messages) })?;
+        let request = endpoint.with(|mpi| unsafe { mpi.isend(from, bytes, rank, tag, comm) })?;
         send.request = Some(request);
+        let is_message = (comm, tag) == (endpoint.messages, MESSAGES);
+        endpoint.bells.ring(rank, if is_message { For::Receiver } else { For::Callers });
         self.next = (self.next + 1) % self.sends.len();
         empty.clear();
         Ok(empty)

@@ -56,13 +56,13 @@ impl Endpoint {
             let mut message = Vec::with_capacity(content.len() + 1);
             message.push(kind);
             message.extend_from_slice(&content);
-            outbox.send(self, to, tag, message)?;
+            outbox.send(self, to, (self.messages, tag), message)?;
             return Ok(());
         }
         let mut message = vec![2_u8];
         message.extend_from_slice(&(content.len() as u64).to_le_bytes());
-        outbox.send(self, to, tag, message)?;
-        outbox.send(self, to, tag, content)?;
+        outbox.send(self, to, (self.messages, tag), message)?;
+        outbox.send(self, to, (self.messages, tag), content)?;
         Ok(())
     }
 

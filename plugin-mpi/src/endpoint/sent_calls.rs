@@ -1,6 +1,6 @@
 //! Calls and posts to other processes.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use longshore_executor::rpc::{CallError, EndReason};
@@ -11,6 +11,7 @@ use super::frame::{Header, Kind};
 use super::outbox::When;
 use super::replies::{self, Slot};
 use super::{Endpoint, MESSAGES, MOST_CONTENT};
+use crate::bells::For;
 
 /// A sent call.
 struct Begun {
@@ -108,7 +109,7 @@ impl Endpoint {
         if is_long && sent.is_ok() {
             let tag = tag + replies::MOST_CALLS as i32;
             let mut outbox = self.peers[rank as usize].outbox.lock();
-            sent = outbox.send(self, rank, tag, argument.to_vec()).map(drop);
+            sent = outbox.send(self, rank, (self.messages, tag), argument.to_vec()).map(drop);
         }
         match sent {
             Ok(()) => Ok(begun),
@@ -147,7 +148,7 @@ impl Endpoint {
         request: &mut Request,
         limit: Option<Duration>,
     ) -> Result<usize, CallError> {
-        let (mut backoff, started) = (Backoff::new(&self.polling), Instant::now());
+        let (mut backoff, started) = (Backoff::until_reply(self, rank), Instant::now());
         loop {
             if let Some(status) = self.with(|mpi| mpi.test(request))? {
                 self.hear(rank);
@@ -224,12 +225,17 @@ impl Endpoint {
         drop(outbox);
         match added {
             Ok(false) => {
-                self.note_activity();
+                self.note(&self.activity);
                 Ok(())
             }
             Ok(true) => {
                 self.waiting.lock().push(rank);
-                self.is_any_waiting.store(true, Ordering::Release);
+                self.is_any_waiting.store(true, Ordering::SeqCst);
+                // The receiver may have begun a long sleep meanwhile.
+                fence(Ordering::SeqCst);
+                if !self.threads.is_attentive() {
+                    self.bells.ring_own(For::Receiver);
+                }
                 Ok(())
             }
             Err(CallError::Ended(why)) => {
@@ -249,7 +255,7 @@ impl Endpoint {
         }
         self.is_any_waiting.store(false, Ordering::Relaxed);
         let waiting = std::mem::take(&mut *self.waiting.lock());
-        self.note_activity();
+        self.note(&self.activity);
         for rank in waiting {
             let flushed = self.peers[rank as usize].outbox.lock().flush_waiting(self, rank);
             if let Err(CallError::Ended(why)) = flushed {

@@ -18,10 +18,11 @@ use longshore_executor::rpc::EndReason;
 use parking_lot::{Condvar, Mutex};
 
 use super::Endpoint;
-use super::backoff::sharpen_sleeps;
+use super::backoff::{sharpen_sleeps, yields_to_others};
 use super::frame::{Header, Kind};
 use super::received::Call;
 use super::receiver::{Message, Receiver};
+use crate::bells::{For, Listening};
 
 /// The role of the receiver and the threads without it.
 #[derive(Default)]
@@ -44,7 +45,7 @@ pub(super) struct Threads {
 }
 
 /// Time between looks of the watching thread.
-const WATCH: Duration = Duration::from_micros(250);
+const WATCH: Duration = Duration::from_micros(500);
 /// Time without a call after which no thread watches.
 const CALM: Duration = Duration::from_millis(5);
 /// Time for which a resting thread sleeps.
@@ -72,6 +73,16 @@ pub(super) enum Taken {
     Call(Call),
 }
 
+/// The pauses of the receiver since the last message.
+#[derive(Default)]
+struct Pauses<'a> {
+    turns: u32,
+    /// Whether other threads need the processor.
+    are_crowded: bool,
+    /// Set for the last look before a sleep of some time.
+    listening: Option<(Listening<'a>, Duration)>,
+}
+
 /// The reason for the end of a thread's work as the receiver.
 enum Received {
     Call(Call),
@@ -92,19 +103,20 @@ impl Threads {
 
     /// Has all threads end, and waits for their end for at most `limit`. Returns whether all have
     /// ended.
-    pub(super) fn end(&self, limit: Duration) -> bool {
+    pub(super) fn end(&self, endpoint: &Endpoint, limit: Duration) -> bool {
         let started = Instant::now();
         while self.running.load(Ordering::Acquire) > 0 && started.elapsed() < limit {
-            self.rest.1.notify_all();
+            self.wake(endpoint);
             std::thread::sleep(Duration::from_micros(200));
         }
         self.running.load(Ordering::Acquire) == 0
     }
 
     /// Ends the sleep of all threads.
-    pub(super) fn wake(&self) {
+    pub(super) fn wake(&self, endpoint: &Endpoint) {
         drop(self.rest.0.lock());
         self.rest.1.notify_all();
+        endpoint.bells.ring_own(For::Receiver);
     }
 
     fn spawn(&self, endpoint: &Arc<Endpoint>) -> std::io::Result<()> {
@@ -170,8 +182,8 @@ impl Threads {
         if let Some(message) = receiver.take(endpoint)? {
             self.handed_over.lock().push_back(message);
             match self.has_receiver.load(Ordering::Relaxed) {
-                // The receiver itself sleeps among the others.
-                true => self.wake(),
+                // The receiver itself may sleep.
+                true => self.wake(endpoint),
                 false => self.call_thread(endpoint),
             }
         }
@@ -190,25 +202,26 @@ impl Threads {
 
     /// Receives messages until one is a call, or other threads do so.
     fn receive(&self, endpoint: &Arc<Endpoint>) -> Received {
-        let (mut heard, mut turns) = (Instant::now(), 0_u32);
+        let mut pauses = Pauses::default();
         while !endpoint.is_over() {
             if endpoint.is_resting() {
+                pauses = Pauses::default();
                 self.sleep_until_woken(endpoint);
-                (heard, turns) = (Instant::now(), 0);
+                endpoint.note(&endpoint.heard);
                 continue;
             }
             // The lock is free during pauses, for threads that poll.
             let received = self.receive_one(endpoint, &mut endpoint.receiver.lock());
             match received {
                 Ok(Some(Taken::Call(call))) => return Received::Call(call),
-                Ok(Some(Taken::Posts)) => (heard, turns) = (Instant::now(), 0),
+                Ok(Some(Taken::Posts)) => pauses = Pauses::default(),
                 Ok(Some(Taken::Beats)) => {}
                 Ok(None) => {
                     if endpoint.polling.load(Ordering::Relaxed) > 0 {
                         endpoint.flush_waiting();
                         return Received::Polled;
                     }
-                    self.pause(endpoint, heard, &mut turns);
+                    self.pause(endpoint, &mut pauses);
                 }
                 Err(error) => {
                     endpoint.failed(&error);
@@ -244,28 +257,36 @@ impl Threads {
     }
 
     /// Pauses after a look that found no message.
-    fn pause(&self, endpoint: &Endpoint, heard: Instant, turns: &mut u32) {
+    fn pause<'a>(&self, endpoint: &'a Endpoint, pauses: &mut Pauses<'a>) {
         endpoint.flush_waiting();
-        *turns += 1;
-        if *turns < 16 {
+        if let Some((listening, nap)) = pauses.listening.take() {
+            listening.sleep(nap);
+            return;
+        }
+        pauses.turns += 1;
+        if pauses.turns < 16 {
             std::hint::spin_loop();
             return;
         }
-        let quiet = heard.elapsed();
-        if quiet < endpoint.options.spin {
+        let quiet = endpoint.since(&endpoint.heard);
+        if quiet < endpoint.options.spin && !pauses.are_crowded {
             self.is_attentive.store(true, Ordering::Relaxed);
-            std::thread::yield_now();
+            pauses.are_crowded = yields_to_others();
             return;
         }
         // A nap costs some microseconds of a processor that may have other work.
-        let sent = endpoint.since_activity();
+        let sent = endpoint.since(&endpoint.activity);
         let nap = match quiet.min(sent) {
             _ if sent < SENDING && endpoint.options.collects_posts => NAP,
+            calm if endpoint.bells.all_ring() => (calm / 4).clamp(NAP, LONGEST_NAP),
             calm if calm < ATTENTIVE => (calm / 4).clamp(NAP, LONG_NAP),
             calm => (calm / 1000).clamp(LONG_NAP, LONGEST_NAP),
         };
-        self.is_attentive.store(nap == NAP, Ordering::Relaxed);
-        self.rest_for(nap);
+        self.is_attentive.store(nap == NAP, Ordering::SeqCst);
+        pauses.listening = endpoint.bells.listen(For::Receiver).map(|listening| (listening, nap));
+        if pauses.listening.is_none() {
+            self.rest_for(nap);
+        }
     }
 
     /// Handles the posts of a message, and returns the call at its end.
@@ -297,11 +318,21 @@ impl Threads {
                 Kind::Bye => endpoint.take_bye(from),
             }
         }
+        if has_posts && endpoint.awaiting_posts.load(Ordering::SeqCst) > 0 {
+            endpoint.bells.ring_own(For::Callers);
+        }
         match call {
-            Some((header, at)) => Taken::Call(Call { from, header, at, buffer: message.buffer }),
+            Some((header, at)) => {
+                endpoint.note(&endpoint.heard);
+                Taken::Call(Call { from, header, at, buffer: message.buffer })
+            }
             None => {
                 receiver.give_back(message.buffer);
-                if has_posts { Taken::Posts } else { Taken::Beats }
+                if !has_posts {
+                    return Taken::Beats;
+                }
+                endpoint.note(&endpoint.heard);
+                Taken::Posts
             }
         }
     }

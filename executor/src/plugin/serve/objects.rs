@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longshore_plugin_api::{Backend, Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::{Mutex, RwLock};
 
+use super::ahead::Records;
 use super::images::ImageBuffer;
 use crate::plugin::channel::PIECE;
 use crate::plugin::protocol::Id;
@@ -147,6 +148,7 @@ pub(in crate::plugin) struct Queue<B: Backend> {
 pub(in crate::plugin) struct Event<B: Backend> {
     pub(in crate::plugin) event: B::Event,
     pub(super) device: Arc<Device<B>>,
+    pub(super) records: Arc<Records>,
 }
 
 impl<T> Default for Table<T> {

@@ -12,7 +12,7 @@ use super::Server;
 use super::bulk::unreachable;
 use super::functions::queue_function;
 use crate::plugin::channel::{Address, Channel};
-use crate::plugin::protocol::{Id, POST, Request, encode};
+use crate::plugin::protocol::Id;
 
 /// The signals that have arrived and that no queue has waited for yet.
 #[derive(Debug, Default)]
@@ -31,11 +31,16 @@ impl Signals {
         self.changed.notify_all();
     }
 
+    /// Takes a signal that has arrived, or the error in place of it.
+    pub(super) fn take(&self, signal: u64) -> Option<Option<Error>> {
+        self.arrived.lock().remove(&signal)
+    }
+
     /// Blocks until a signal arrives.
     ///
     /// # Errors
     /// The error in place of the signal, and the one of `lost` as soon as there is one.
-    fn wait(&self, signal: u64, lost: impl Fn() -> Option<Error>) -> Result<()> {
+    pub(super) fn wait(&self, signal: u64, lost: impl Fn() -> Option<Error>) -> Result<()> {
         let mut arrived = self.arrived.lock();
         loop {
             if let Some(failure) = arrived.remove(&signal) {
@@ -52,14 +57,22 @@ impl Signals {
     }
 }
 
+/// Returns the error of a wait for a process that is lost.
+pub(super) fn lost(sender: &dyn Channel) -> Option<Error> {
+    let why = sender.ended()?;
+    let message = format!("the process of an awaited event is lost: {why}");
+    Some(Error::new(ErrorCode::BackendFailure, message))
+}
+
 impl<B: Backend> Server<B> {
     pub(super) fn wait_event(&self, queue: Id, event: Id) -> Result<()> {
         let (queue, event) = (self.queues.get(queue)?, self.events.get(event)?);
         queue.queue.wait_event(&event.event)
     }
 
-    /// Has a queue of the device wait for the event's last record and then send the signal. If that
-    /// fails, the signal is sent with the error. Does not block.
+    /// Has the signal, or the data in place of it, sent when the event's last record is reached: by
+    /// the queue of the record if it reports that, else by a queue that waits for the event. If
+    /// that fails, the signal is sent with the error. Does not block.
     ///
     /// # Errors
     /// The error of a process that cannot be reached.
@@ -71,12 +84,13 @@ impl<B: Backend> Server<B> {
         signal: u64,
     ) -> Result<()> {
         let channel = peer.neighbour(to).ok_or_else(unreachable)?;
-        let send = {
-            let channel = Arc::clone(&channel);
-            // If the other process is gone, so is its queue.
-            move |failure| drop(channel.post(POST, &encode(&Request::Signal { signal, failure })))
-        };
+        let pushes = Arc::clone(&self.pushes);
+        let send = move |failure| pushes.send(&channel, signal, failure);
         let queued = self.events.get(event).and_then(|event| {
+            let then = send.clone();
+            if event.records.when_reached(Box::new(move || then(None))).is_none() {
+                return Ok(());
+            }
             event.device.with_signaller(|queue, is_free| {
                 queue.wait_event(&event.event)?;
                 let send = send.clone();
@@ -89,30 +103,6 @@ impl<B: Backend> Server<B> {
         queued.or_else(|error| {
             send(Some(error));
             Ok(())
-        })
-    }
-
-    /// Has the queue wait for a signal. Does not block.
-    pub(super) fn await_signal(
-        &self,
-        peer: &Arc<dyn Channel>,
-        queue: Id,
-        signal: u64,
-        from: Address,
-    ) -> Result<()> {
-        let queue = self.queues.get(queue)?;
-        let sender = peer.neighbour(from).ok_or_else(unreachable)?;
-        let signals = Arc::clone(&self.signals);
-        let waiting = Arc::clone(&queue);
-        let lost = move || {
-            let why = sender.ended()?;
-            let message = format!("the process of an awaited event is lost: {why}");
-            Some(Error::new(ErrorCode::BackendFailure, message))
-        };
-        queue_function::<B>(&queue.queue, move || {
-            if let Err(error) = signals.wait(signal, lost) {
-                waiting.defer(error);
-            }
         })
     }
 }

@@ -69,7 +69,13 @@ impl Other {
     ///
     /// # Safety
     /// `to` has room for the bytes, and nothing else uses it.
-    unsafe fn fetch(&self, at: u64, bytes: u64, to: *mut u8, is_shared: bool) -> Result<()> {
+    pub(super) unsafe fn fetch(
+        &self,
+        at: u64,
+        bytes: u64,
+        to: *mut u8,
+        is_shared: bool,
+    ) -> Result<()> {
         let (channel, transfer) = match self {
             Self::Program { channel, transfer, has_bulk: false } => (channel, *transfer),
             _ => {
