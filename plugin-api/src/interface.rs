@@ -131,6 +131,7 @@ interface! {
         ///
         /// # Errors
         /// The driver's errors.
+        #[isolated(by_hand)]
         fn create_event(&self, timing: bool) -> Result<B::Event>;
 
         /// Returns a score for the fit of a container's image to this device: 0 if the device

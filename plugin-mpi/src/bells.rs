@@ -148,6 +148,11 @@ impl Bells {
         self.own.is_some() && rank != self.rank && machine(rank) == machine(self.rank)
     }
 
+    /// Returns whether this process has a bell.
+    pub(crate) fn has_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Returns whether all other processes ring this one's bell.
     pub(crate) fn all_ring(&self) -> bool {
         self.all_ring

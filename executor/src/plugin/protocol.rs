@@ -24,6 +24,9 @@ pub(super) const POST: u32 = 0x1001;
 /// the limit of a connection's replies and posts.
 pub(super) const CHUNK: usize = 32 << 10;
 
+/// Greatest number of events in [`Request::CreateEvents`].
+pub(super) const MOST_EVENTS: u32 = 64;
+
 /// The number of an object. Numbers are not reused.
 pub(super) type Id = u64;
 
@@ -142,6 +145,12 @@ pub(super) enum Request<'a> {
     Bulk(BulkCopy),
     /// Copies between a device and a device of another process, which exchange the data directly.
     Exchange(Exchange),
+    /// Creates events. The reply is their numbers, of which there are `count`, or fewer.
+    CreateEvents {
+        device: Id,
+        timing: bool,
+        count: u32,
+    },
     /// Makes later work of the queue wait for the event's last record.
     WaitEvent {
         queue: Id,

@@ -32,6 +32,8 @@ pub(super) struct Threads {
     given_up: AtomicU64,
     /// Whether a thread watches for a role that no thread takes again.
     is_watched: AtomicBool,
+    /// The value of `given_up` when the last such thread had nothing to watch any more.
+    calm: AtomicU64,
     /// Threads that neither receive, nor watch, nor handle a call.
     resting: AtomicUsize,
     rest: (Mutex<()>, Condvar),
@@ -42,6 +44,8 @@ pub(super) struct Threads {
     running: AtomicUsize,
     /// Whether the receiver looks often enough for posts to wait for it.
     is_attentive: AtomicBool,
+    /// Whether the last message came while the receiver polled, so that the next may do so.
+    is_busy: AtomicBool,
 }
 
 /// Time between looks of the watching thread.
@@ -56,13 +60,16 @@ const MOST_RESTING: usize = 8;
 const ATTENTIVE: Duration = Duration::from_millis(20);
 /// Time after a sent message for which posts may wait for the receiver.
 const SENDING: Duration = Duration::from_millis(1);
+/// The part of the usual time for which the receiver polls after a message that has woken it.
+const UNEXPECTED: u32 = 10;
 /// Least and greatest sleep of a receiver that expects messages.
 const NAP: Duration = Duration::from_micros(50);
 const LONG_NAP: Duration = Duration::from_micros(500);
 /// Greatest sleep of a receiver that has heard nothing but signs of life for ten seconds.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
-/// Sleep of a thread that leaves the receiver's work to threads that poll.
+/// Sleep of a thread that leaves the receiver's work to threads that poll; if all processes ring.
 const POLLED_NAP: Duration = Duration::from_micros(200);
+const LONG_POLLED_NAP: Duration = Duration::from_millis(2);
 
 /// The content of a message whose posts are handled.
 pub(super) enum Taken {
@@ -79,6 +86,8 @@ struct Pauses<'a> {
     turns: u32,
     /// Whether other threads need the processor.
     are_crowded: bool,
+    /// Whether the receiver has slept.
+    has_slept: bool,
     /// Set for the last look before a sleep of some time.
     listening: Option<(Listening<'a>, Duration)>,
 }
@@ -183,6 +192,7 @@ impl Threads {
             self.handed_over.lock().push_back(message);
             match self.has_receiver.load(Ordering::Relaxed) {
                 // The receiver itself may sleep.
+                true if endpoint.bells.has_own() => endpoint.bells.ring_own(For::Receiver),
                 true => self.wake(endpoint),
                 false => self.call_thread(endpoint),
             }
@@ -213,11 +223,18 @@ impl Threads {
             // The lock is free during pauses, for threads that poll.
             let received = self.receive_one(endpoint, &mut endpoint.receiver.lock());
             match received {
-                Ok(Some(Taken::Call(call))) => return Received::Call(call),
-                Ok(Some(Taken::Posts)) => pauses = Pauses::default(),
+                Ok(Some(Taken::Call(call))) => {
+                    self.is_busy.store(!pauses.has_slept, Ordering::Relaxed);
+                    return Received::Call(call);
+                }
+                Ok(Some(Taken::Posts)) => {
+                    self.is_busy.store(!pauses.has_slept, Ordering::Relaxed);
+                    pauses = Pauses::default();
+                }
                 Ok(Some(Taken::Beats)) => {}
                 Ok(None) => {
-                    if endpoint.polling.load(Ordering::Relaxed) > 0 {
+                    let is_polled = endpoint.polling.load(Ordering::Relaxed) > 0;
+                    if is_polled && !endpoint.bells.has_own() {
                         endpoint.flush_waiting();
                         return Received::Polled;
                     }
@@ -261,15 +278,19 @@ impl Threads {
         endpoint.flush_waiting();
         if let Some((listening, nap)) = pauses.listening.take() {
             listening.sleep(nap);
+            pauses.has_slept = true;
             return;
         }
+        let is_polled = endpoint.polling.load(Ordering::Relaxed) > 0;
         pauses.turns += 1;
-        if pauses.turns < 16 {
+        if pauses.turns < 16 && !is_polled {
             std::hint::spin_loop();
             return;
         }
         let quiet = endpoint.since(&endpoint.heard);
-        if quiet < endpoint.options.spin && !pauses.are_crowded {
+        let is_busy = self.is_busy.load(Ordering::Relaxed) || !endpoint.bells.all_ring();
+        let spin = endpoint.options.spin / if is_busy { 1 } else { UNEXPECTED };
+        if !is_polled && quiet < spin && !pauses.are_crowded {
             self.is_attentive.store(true, Ordering::Relaxed);
             pauses.are_crowded = yields_to_others();
             return;
@@ -277,6 +298,8 @@ impl Threads {
         // A nap costs some microseconds of a processor that may have other work.
         let sent = endpoint.since(&endpoint.activity);
         let nap = match quiet.min(sent) {
+            _ if is_polled && endpoint.bells.all_ring() => LONG_POLLED_NAP,
+            _ if is_polled => POLLED_NAP,
             _ if sent < SENDING && endpoint.options.collects_posts => NAP,
             calm if endpoint.bells.all_ring() => (calm / 4).clamp(NAP, LONGEST_NAP),
             calm if calm < ATTENTIVE => (calm / 4).clamp(NAP, LONG_NAP),
@@ -340,7 +363,8 @@ impl Threads {
     /// Rests, or watches for a role that no thread takes again. Returns false if the thread is not
     /// needed any more.
     fn rest_or_watch(&self, endpoint: &Arc<Endpoint>) -> bool {
-        if !self.is_watched.swap(true, Ordering::AcqRel) {
+        let is_calm = self.calm.load(Ordering::Relaxed) == self.given_up.load(Ordering::Relaxed);
+        if !is_calm && !self.is_watched.swap(true, Ordering::AcqRel) {
             self.watch(endpoint);
             self.is_watched.store(false, Ordering::Release);
             return true;
@@ -380,7 +404,10 @@ impl Threads {
                 // The call that was being handled at the last look lasts.
                 (true, true) => return,
                 (_, false) => (seen, calm) = (now, Instant::now()),
-                (false, true) if calm.elapsed() > CALM => return,
+                (false, true) if calm.elapsed() > CALM => {
+                    self.calm.store(seen, Ordering::Relaxed);
+                    return;
+                }
                 (false, true) => {}
             }
         }

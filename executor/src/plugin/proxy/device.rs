@@ -9,12 +9,13 @@ use longshore_plugin_api::{
 };
 use parking_lot::Mutex;
 
+use super::event::IsolatedEvent;
 use super::link::Link;
 use super::module::IsolatedModule;
 use super::window::Block;
 use crate::plugin::channel::{Collective, RemoteMember};
 use crate::plugin::interface::messages::DeviceCall;
-use crate::plugin::protocol::{Id, Image, Request};
+use crate::plugin::protocol::{Id, Image, MOST_EVENTS, Request};
 
 /// An open device. After the end of its process, releasing an object succeeds silently, and every
 /// other call fails.
@@ -23,11 +24,21 @@ pub struct IsolatedDevice {
     id: Id,
     /// Shared allocations by address.
     shared: Mutex<HashMap<u64, (MemoryKind, Block)>>,
+    /// Events that no caller has got yet, without and with timing.
+    events: Mutex<[SpareEvents; 2]>,
+}
+
+/// Events that were created ahead, so that few of many need a call of the other process.
+#[derive(Default)]
+struct SpareEvents {
+    ids: Vec<Id>,
+    /// Number of events to create next.
+    next: u32,
 }
 
 impl IsolatedDevice {
     pub(in crate::plugin) fn new(link: Arc<Link>, id: Id) -> Self {
-        Self { link, id, shared: Mutex::default() }
+        Self { link, id, shared: Mutex::default(), events: Mutex::default() }
     }
 
     pub(in crate::plugin) fn link(&self) -> &Arc<Link> {
@@ -140,7 +151,26 @@ impl IsolatedDevice {
         Ok(IsolatedModule::new(Arc::clone(&self.link), id, piece))
     }
 
+    pub(in crate::plugin) fn create_event_there(&self, timing: bool) -> Result<IsolatedEvent> {
+        let mut events = self.events.lock();
+        let spare = &mut events[usize::from(timing)];
+        if spare.ids.is_empty() || !self.link.is_here() {
+            let count = spare.next.clamp(1, MOST_EVENTS);
+            let request = Request::CreateEvents { device: self.id, timing, count };
+            spare.ids = self.link.ask(&request)?;
+            spare.ids.truncate(count as usize);
+            spare.ids.reverse();
+            spare.next = 2 * count;
+        }
+        let none = || Error::new(ErrorCode::BackendFailure, "the executor has created no event");
+        Ok(IsolatedEvent::new(Arc::clone(&self.link), spare.ids.pop().ok_or_else(none)?))
+    }
+
     pub(in crate::plugin) fn close_there(self) -> Result<()> {
+        let spare = self.events.into_inner();
+        for id in spare.into_iter().flat_map(|spare| spare.ids) {
+            drop(IsolatedEvent::new(Arc::clone(&self.link), id));
+        }
         given_up(&self.link, self.link.ask(&Request::Close { device: self.id }))
     }
 

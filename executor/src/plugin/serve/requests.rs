@@ -14,7 +14,9 @@ use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, SharedPlatform, library};
 use crate::plugin::channel::Channel;
 use crate::plugin::interface::messages::{PlatformCall, QueueCall};
-use crate::plugin::protocol::{Connected, Id, Image, Request, RequestedSettings, encode};
+use crate::plugin::protocol::{
+    Connected, Id, Image, MOST_EVENTS, Request, RequestedSettings, encode,
+};
 
 pub(in crate::plugin) fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
     encode(&result)
@@ -92,6 +94,9 @@ impl<B: Backend> Server<B> {
             }
             Request::Transfer(transfer) => encode_reply(self.transfer(peer, &transfer)),
             Request::Bulk(copy) => encode_reply(self.copy_in_bulk(peer, &copy)),
+            Request::CreateEvents { device, timing, count } => {
+                encode_reply(self.create_events(device, timing, count))
+            }
             Request::WaitEvent { queue, event } => encode_reply(self.wait_event(queue, event)),
             Request::Announce { event, to, signal } => {
                 encode_reply(self.announce(peer, event, to, signal))
@@ -169,6 +174,17 @@ impl<B: Backend> Server<B> {
 
     pub(in crate::plugin) fn keep_event(&self, device: &Arc<Device<B>>, event: B::Event) -> Id {
         self.events.put(Event { event, device: Arc::clone(device), records: Arc::default() })
+    }
+
+    /// Creates events: at least one, and as many as there are without a failure.
+    fn create_events(&self, device: Id, timing: bool, count: u32) -> Result<Vec<Id>> {
+        let device = self.devices.get(device)?;
+        let mut ids = vec![self.keep_event(&device, device.device.create_event(timing)?)];
+        for _ in 1..count.min(MOST_EVENTS) {
+            let Ok(event) = device.device.create_event(timing) else { break };
+            ids.push(self.keep_event(&device, event));
+        }
+        Ok(ids)
     }
 
     fn close(&self, device: Id) -> Result<()> {
