@@ -70,6 +70,10 @@ struct Word {
     rings: AtomicU32,
     /// Threads that sleep, or are about to.
     sleepers: AtomicU32,
+    /// Other threads, which sleep until a message comes while no thread receives.
+    deputies: AtomicU32,
+    /// 1 while no thread receives.
+    is_vacant: AtomicU32,
 }
 
 /// The place of a page, as the processes exchange it.
@@ -85,6 +89,7 @@ struct Place {
 /// A thread that is about to sleep until the bell of this process rings.
 pub(crate) struct Listening<'a> {
     word: &'a Word,
+    counter: &'a AtomicU32,
     heard: u32,
 }
 
@@ -162,11 +167,21 @@ impl Bells {
     /// there are none. `None` without a bell.
     pub(crate) fn listen(&self, threads: For) -> Option<Listening<'_>> {
         let word = self.own.as_ref()?.word(threads);
-        let heard = word.rings.load(Ordering::SeqCst);
-        word.sleepers.fetch_add(1, Ordering::SeqCst);
-        // A sender sees this thread, or this thread sees the message.
-        fence(Ordering::SeqCst);
-        Some(Listening { word, heard })
+        Some(word.listen(&word.sleepers))
+    }
+
+    /// Has others ring from now on, but only while no thread receives messages.
+    pub(crate) fn listen_as_deputy(&self) -> Option<Listening<'_>> {
+        let word = self.own.as_ref()?.word(For::Receiver);
+        Some(word.listen(&word.deputies))
+    }
+
+    /// Notes whether no thread receives messages.
+    #[inline]
+    pub(crate) fn set_vacant(&self, is_vacant: bool) {
+        if let Some(own) = &self.own {
+            own.word(For::Receiver).is_vacant.store(is_vacant.into(), Ordering::Relaxed);
+        }
     }
 }
 
@@ -183,7 +198,7 @@ impl Listening<'_> {
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.word.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.counter.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -211,11 +226,20 @@ impl Bell {
 }
 
 impl Word {
+    fn listen<'a>(&'a self, counter: &'a AtomicU32) -> Listening<'a> {
+        let heard = self.rings.load(Ordering::SeqCst);
+        counter.fetch_add(1, Ordering::SeqCst);
+        // A sender sees this thread, or this thread sees the message.
+        fence(Ordering::SeqCst);
+        Listening { word: self, counter, heard }
+    }
+
     #[inline]
     fn ring(&self) {
         // The message is visible before the look at the sleepers.
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
+        let is = |word: &AtomicU32| word.load(Ordering::SeqCst) > 0;
+        if is(&self.sleepers) || is(&self.deputies) && is(&self.is_vacant) {
             self.rings.fetch_add(1, Ordering::SeqCst);
             let _ = futex::wake(&self.rings, futex::Flags::empty(), i32::MAX as u32);
         }

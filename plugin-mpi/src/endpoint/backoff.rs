@@ -30,7 +30,7 @@ const DUE: u32 = EAGER + LOOK - 1 - EAGER % LOOK;
 /// Time for which a thread only yields.
 const YIELDING: Duration = Duration::from_millis(2);
 /// A longer time without the yielded processor means that other threads need it.
-const CROWDED: Duration = Duration::from_micros(10);
+const CROWDED: Duration = Duration::from_micros(400);
 /// Least and greatest sleep.
 const NAP: Duration = Duration::from_micros(20);
 const LONG_NAP: Duration = Duration::from_millis(1);

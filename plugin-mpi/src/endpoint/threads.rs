@@ -44,12 +44,12 @@ pub(super) struct Threads {
     running: AtomicUsize,
     /// Whether the receiver looks often enough for posts to wait for it.
     is_attentive: AtomicBool,
-    /// Whether the last message came while the receiver polled, so that the next may do so.
-    is_busy: AtomicBool,
 }
 
 /// Time between looks of the watching thread.
-const WATCH: Duration = Duration::from_micros(500);
+const WATCH: Duration = Duration::from_micros(250);
+/// The same, if senders ring when there is no receiver.
+const LONG_WATCH: Duration = Duration::from_millis(1);
 /// Time without a call after which no thread watches.
 const CALM: Duration = Duration::from_millis(5);
 /// Time for which a resting thread sleeps.
@@ -60,8 +60,6 @@ const MOST_RESTING: usize = 8;
 const ATTENTIVE: Duration = Duration::from_millis(20);
 /// Time after a sent message for which posts may wait for the receiver.
 const SENDING: Duration = Duration::from_millis(1);
-/// The part of the usual time for which the receiver polls after a message that has woken it.
-const UNEXPECTED: u32 = 10;
 /// Least and greatest sleep of a receiver that expects messages.
 const NAP: Duration = Duration::from_micros(50);
 const LONG_NAP: Duration = Duration::from_micros(500);
@@ -86,8 +84,6 @@ struct Pauses<'a> {
     turns: u32,
     /// Whether other threads need the processor.
     are_crowded: bool,
-    /// Whether the receiver has slept.
-    has_slept: bool,
     /// Set for the last look before a sleep of some time.
     listening: Option<(Listening<'a>, Duration)>,
 }
@@ -146,7 +142,7 @@ impl Threads {
 
     fn work(&self, endpoint: &Arc<Endpoint>) {
         while !endpoint.is_over() {
-            if self.take_role() {
+            if self.take_role(endpoint) {
                 match self.receive(endpoint) {
                     Received::Call(call) => {
                         self.give_up_role(endpoint);
@@ -164,13 +160,18 @@ impl Threads {
         }
     }
 
-    fn take_role(&self) -> bool {
-        !self.has_receiver.load(Ordering::Relaxed)
-            && !self.has_receiver.swap(true, Ordering::Acquire)
+    fn take_role(&self, endpoint: &Endpoint) -> bool {
+        let is_taken = !self.has_receiver.load(Ordering::Relaxed)
+            && !self.has_receiver.swap(true, Ordering::Acquire);
+        if is_taken {
+            endpoint.bells.set_vacant(false);
+        }
+        is_taken
     }
 
     /// Gives the role up for a call, and ensures that a thread watches.
     fn give_up_role(&self, endpoint: &Arc<Endpoint>) {
+        endpoint.bells.set_vacant(true);
         self.has_receiver.store(false, Ordering::Release);
         self.given_up.fetch_add(1, Ordering::Relaxed);
         if !self.is_watched.load(Ordering::Acquire) {
@@ -223,14 +224,8 @@ impl Threads {
             // The lock is free during pauses, for threads that poll.
             let received = self.receive_one(endpoint, &mut endpoint.receiver.lock());
             match received {
-                Ok(Some(Taken::Call(call))) => {
-                    self.is_busy.store(!pauses.has_slept, Ordering::Relaxed);
-                    return Received::Call(call);
-                }
-                Ok(Some(Taken::Posts)) => {
-                    self.is_busy.store(!pauses.has_slept, Ordering::Relaxed);
-                    pauses = Pauses::default();
-                }
+                Ok(Some(Taken::Call(call))) => return Received::Call(call),
+                Ok(Some(Taken::Posts)) => pauses = Pauses::default(),
                 Ok(Some(Taken::Beats)) => {}
                 Ok(None) => {
                     let is_polled = endpoint.polling.load(Ordering::Relaxed) > 0;
@@ -278,7 +273,6 @@ impl Threads {
         endpoint.flush_waiting();
         if let Some((listening, nap)) = pauses.listening.take() {
             listening.sleep(nap);
-            pauses.has_slept = true;
             return;
         }
         let is_polled = endpoint.polling.load(Ordering::Relaxed) > 0;
@@ -288,9 +282,7 @@ impl Threads {
             return;
         }
         let quiet = endpoint.since(&endpoint.heard);
-        let is_busy = self.is_busy.load(Ordering::Relaxed) || !endpoint.bells.all_ring();
-        let spin = endpoint.options.spin / if is_busy { 1 } else { UNEXPECTED };
-        if !is_polled && quiet < spin && !pauses.are_crowded {
+        if !is_polled && quiet < endpoint.options.spin && !pauses.are_crowded {
             self.is_attentive.store(true, Ordering::Relaxed);
             pauses.are_crowded = yields_to_others();
             return;
@@ -396,19 +388,27 @@ impl Threads {
     fn watch(&self, endpoint: &Arc<Endpoint>) {
         let (mut seen, mut calm) = (self.given_up.load(Ordering::Relaxed), Instant::now());
         while !endpoint.is_over() {
-            std::thread::sleep(WATCH);
+            let is_late = match endpoint.bells.listen_as_deputy() {
+                Some(listening) => listening.sleep(LONG_WATCH),
+                None => {
+                    std::thread::sleep(WATCH);
+                    true
+                }
+            };
             let now = self.given_up.load(Ordering::Relaxed);
             let is_vacant = !self.has_receiver.load(Ordering::Relaxed)
                 && endpoint.polling.load(Ordering::Relaxed) == 0;
-            match (is_vacant, now == seen) {
-                // The call that was being handled at the last look lasts.
-                (true, true) => return,
-                (_, false) => (seen, calm) = (now, Instant::now()),
-                (false, true) if calm.elapsed() > CALM => {
+            // A message has come, or the call that was handled at the last look lasts.
+            if is_vacant && (now == seen || !is_late) {
+                return;
+            }
+            match now == seen {
+                false => (seen, calm) = (now, Instant::now()),
+                true if calm.elapsed() > CALM => {
                     self.calm.store(seen, Ordering::Relaxed);
                     return;
                 }
-                (false, true) => {}
+                true => {}
             }
         }
     }
