@@ -121,10 +121,12 @@ impl Outbox {
         (comm, tag): (Comm, i32),
         message: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
-        let mut backoff = Backoff::new(endpoint);
-        while !self.has_room(endpoint)? {
-            endpoint.check(rank)?;
-            backoff.pause();
+        if !self.has_room(endpoint)? {
+            let mut backoff = Backoff::new(endpoint);
+            while !self.has_room(endpoint)? {
+                endpoint.check(rank)?;
+                backoff.pause();
+            }
         }
         let send = &mut self.sends[self.next];
         let mut empty = std::mem::replace(&mut send.bytes, message);
