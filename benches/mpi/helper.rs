@@ -27,7 +27,7 @@ pub(crate) fn serve(helpers: usize) -> Result<()> {
     let (level, _) = launch::initialize(mpi)?;
     let (rank, size) = (mpi.rank(mpi.world())?, mpi.size(mpi.world())?);
     let crew = roles::crew(rank, size, 1).context("the job has a program")?;
-    let comms = launch::communicators(mpi, &crew, level, None);
+    let comms = launch::communicators(mpi, &crew, level, None, settings.bells);
     let comms = comms.map_err(anyhow::Error::msg)?;
     let helper = Arc::new(Helper { is_over: AtomicBool::new(false) });
     let service = Arc::clone(&helper) as Arc<dyn Service>;

@@ -105,16 +105,17 @@ unsafe impl Sync for Bell {}
 
 impl Bells {
     /// Exchanges the places of the bells of all processes of a communicator. Blocks until all of
-    /// them have called.
+    /// them have called. This process has no bell unless `is_wanted`.
     ///
     /// # Errors
     /// A failure of MPI. A process that cannot have a bell has none.
-    pub(crate) fn join(mpi: &Mpi, comm: Comm) -> Result<Self, MpiError> {
+    pub(crate) fn join(mpi: &Mpi, comm: Comm, is_wanted: bool) -> Result<Self, MpiError> {
         let (rank, size) = (mpi.rank(comm)?, mpi.size(comm)?);
-        let made = make().inspect_err(|error| log::debug!("this process has no bell: {error}"));
+        let made = is_wanted.then(make).transpose();
+        let made = made.inspect_err(|error| log::debug!("this process has no bell: {error}"));
         let (file, own, place) = match made {
-            Ok((file, bell, place)) => (Some(file), Some(bell), place),
-            Err(_) => (None, None, Place::default()),
+            Ok(Some((file, bell, place))) => (Some(file), Some(bell), place),
+            Ok(None) | Err(_) => (None, None, Place::default()),
         };
         let own_place = place.to_bytes();
         let mut places = vec![0; Place::BYTES * size as usize];

@@ -149,7 +149,7 @@ impl Cluster {
             None => {
                 let crew = Self::crew(mpi, settings, is_launched)?;
                 let limit = Some(settings.connect_limit);
-                let comms = launch::communicators(mpi, &crew, level, limit);
+                let comms = launch::communicators(mpi, &crew, level, limit, settings.bells);
                 (comms.map_err(Absence::Failed)?, crew)
             }
         };

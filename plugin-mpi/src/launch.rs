@@ -101,6 +101,7 @@ pub fn communicators(
     crew: &Crew,
     level: ThreadLevel,
     limit: Option<Duration>,
+    has_bell: bool,
 ) -> Result<Comms, String> {
     let mut ranks = vec![crew.program];
     ranks.extend(&crew.nodes);
@@ -111,7 +112,7 @@ pub fn communicators(
         let messages = mpi.create_group(mpi.world(), group, tag)?;
         mpi.free_group(group)?;
         mpi.free_group(world)?;
-        duplicates(mpi, messages)
+        duplicates(mpi, messages, has_bell)
     };
     let text = |error: MpiError| error.to_string();
     let Some(limit) = limit.filter(|_| level == ThreadLevel::Multiple) else {
@@ -136,12 +137,12 @@ pub fn communicators(
 ///
 /// # Errors
 /// A failure of MPI.
-pub fn duplicates(mpi: &Mpi, messages: Comm) -> Result<Comms, MpiError> {
+pub fn duplicates(mpi: &Mpi, messages: Comm, has_bell: bool) -> Result<Comms, MpiError> {
     let (data, collectives) = (mpi.dup(messages)?, mpi.dup(messages)?);
     for comm in [messages, data, collectives] {
         mpi.return_errors(comm)?;
     }
-    let bells = Arc::new(Bells::join(mpi, collectives)?);
+    let bells = Arc::new(Bells::join(mpi, collectives, has_bell)?);
     Ok(Comms { messages, data, collectives, bells })
 }
 
@@ -180,7 +181,7 @@ pub fn spawn(mpi: &Mpi, settings: &Settings, count: usize) -> Result<(Comms, Cre
         return Err(format!("MPI_Comm_spawn of '{node}': error {code}"));
     }
     let merged = mpi.merge(between, false).map_err(text)?;
-    let comms = duplicates(mpi, merged).map_err(text)?;
+    let comms = duplicates(mpi, merged, settings.bells).map_err(text)?;
     let nodes = (1..=count as i32).collect();
     Ok((comms, Crew { program: 0, nodes }))
 }

@@ -22,6 +22,8 @@ pub struct Settings {
     pub connect_limit: Duration,
     /// `LONGSHORE_MPI_SPIN`: time after a message for which a process polls without sleeping.
     pub spin: Duration,
+    /// `LONGSHORE_MPI_BELLS`: whether this process and others of its machine wake each other.
+    pub bells: bool,
     /// `LONGSHORE_MPI_JOINED_FILE`: a file to create once MPI is initialized.
     pub joined_file: Option<PathBuf>,
     /// Whether this process only tries the plugin, for the process that will use it.
@@ -62,6 +64,11 @@ impl Settings {
             node: setting("node").map(PathBuf::from),
             limit: seconds("time_limit", 10)?,
             connect_limit: seconds("connect_time_limit", 30)?,
+            bells: match setting("bells").as_deref().map(str::trim) {
+                None | Some("1") => true,
+                Some("0") => false,
+                Some(text) => return Err(wrong("bells", text, "0 or 1")),
+            },
             spin: match setting("spin") {
                 None => Duration::from_micros(200),
                 Some(text) => match text.trim().parse::<u64>() {
@@ -90,7 +97,9 @@ mod tests {
         };
         assert_eq!(read("time_limit", "2.5").unwrap().limit, Duration::from_millis(2500));
         assert_eq!(read("programs", "4").unwrap().programs, Some(4));
-        for (name, value) in [("programs", "0"), ("time_limit", "x"), ("spin", "-1")] {
+        for (name, value) in
+            [("programs", "0"), ("time_limit", "x"), ("spin", "-1"), ("bells", "x")]
+        {
             let error = read(name, value).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidValue);
             let expected = format!("LONGSHORE_MPI_{} is '{value}'", name.to_uppercase());

@@ -154,7 +154,7 @@ fn join(
         let parent = mpi.parent().map_err(text)?;
         let parent = parent.ok_or("no program has started this node by MPI_Comm_spawn")?;
         let merged = mpi.merge(parent, true).map_err(text)?;
-        return launch::duplicates(mpi, merged).map_err(text);
+        return launch::duplicates(mpi, merged, settings.bells).map_err(text);
     }
     let rank = mpi.rank(mpi.world()).map_err(text)?;
     let size = mpi.size(mpi.world()).map_err(text)?;
@@ -173,7 +173,7 @@ fn join(
         ),
     })?;
     // The program may open its first host at any time.
-    launch::communicators(mpi, &crew, ThreadLevel::Multiple, None)
+    launch::communicators(mpi, &crew, ThreadLevel::Multiple, None, settings.bells)
 }
 
 impl Node {

@@ -41,6 +41,8 @@ pub(super) enum When {
     /// The moment of a later frame, if the last post was sent a moment ago, or was followed closely
     /// by another frame.
     Soon,
+    /// Now, although later posts may follow, as the receiver would send them late.
+    Inattentive,
     /// Now, unless MPI has too many messages: then not at all.
     IfPossible,
 }
@@ -75,13 +77,18 @@ impl Outbox {
         let now = Instant::now();
         let is_close = self.last.is_some_and(|last| now.duration_since(last) < TOGETHER);
         self.holds_posts |= is_close;
-        if when == When::Soon && self.pending.len() < ENOUGH {
-            if self.holds_posts {
-                return Ok(is_first);
-            }
+        if when == When::Soon && self.pending.len() < ENOUGH && self.holds_posts {
+            return Ok(is_first);
+        }
+        if matches!(when, When::Soon | When::Inattentive) {
             self.last = Some(now);
         }
         self.flush(endpoint, rank).map(|()| false)
+    }
+
+    /// Returns whether frames follow each other closely.
+    pub(super) fn are_posts_close(&self) -> bool {
+        self.holds_posts
     }
 
     /// Sends all frames that have waited in vain for a later one.

@@ -214,15 +214,23 @@ impl Endpoint {
         check_size(argument)?;
         let size = argument.len() as u32;
         let header = Header { kind: Kind::Post, plugin, method, slot: 0, size };
-        let may_wait = self.options.collects_posts && self.threads.is_attentive();
-        let when = if may_wait { When::Soon } else { When::Now };
+        let when = match (self.options.collects_posts, self.threads.is_attentive()) {
+            (true, true) => When::Soon,
+            (true, false) => When::Inattentive,
+            (false, _) => When::Now,
+        };
         self.add(rank, (header, argument), when)
     }
 
     fn add(&self, rank: i32, frame: (Header, &[u8]), when: When) -> Result<(), CallError> {
         let mut outbox = self.peers[rank as usize].outbox.lock();
         let added = outbox.add(self, rank, frame, when);
+        let are_close = outbox.are_posts_close();
         drop(outbox);
+        if are_close && when == When::Inattentive {
+            // An attentive receiver lets the next posts go together.
+            self.bells.ring_own(For::Receiver);
+        }
         match added {
             Ok(false) => {
                 self.note(&self.activity);

@@ -4,6 +4,7 @@
 //! program with the name of a part in a variable: see [`part`].
 
 mod ends;
+mod link;
 mod losses;
 mod namespaces;
 mod nodes;
@@ -25,6 +26,7 @@ const PART: &str = "LONGSHORE_TEST_PART";
 fn main() -> ExitCode {
     if let Ok(part) = std::env::var(PART) {
         let parts = nodes::PARTS.iter().chain(&losses::PARTS).chain(&ends::PARTS);
+        let parts = parts.chain(&link::PARTS);
         let found = parts.into_iter().find(|(name, _)| *name == part);
         let (_, run) = found.unwrap_or_else(|| panic!("'{part}' is no part of a job"));
         run();

@@ -1,4 +1,5 @@
-//! Nodes behind a network: in network namespaces of their own, linked by a bridge.
+//! Nodes behind a network: in network namespaces of their own, with a link of 1 Gbit/s and a delay of
+//! 1 ms in each direction.
 //!
 //! The trials need root, and are ignored. MPICH's sometimes takes 5 s more and fails: over UCX's
 //! TCP, `MPI_Finalize` may wait for ever. By hand:
@@ -26,7 +27,8 @@ pub(crate) fn trials(implementation: Implementation) -> Vec<Trial> {
 fn in_namespaces(implementation: Implementation) -> TrialResult {
     let mut script = Command::new("timeout");
     script.args(["--signal=TERM", "120"]).arg(root().join("tests/fixtures/mpi/namespaces.sh"));
-    script.arg(implementation.to_string()).arg(node()).arg(check_command());
+    script.arg(implementation.to_string()).arg(std::env::current_exe()?);
+    script.arg(node()).arg(check_command());
     script.args(["--device", "mpi:0"]).args(BEHAVIOURS);
     script.env("LONGSHORE_PLUGIN_PATH", mpi_plugin().parent().ok_or("the plugin has a folder")?);
     script.env("LONGSHORE_BACKEND", "mpi").env("LONGSHORE_NODE_BACKEND", "host");
