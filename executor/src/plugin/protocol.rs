@@ -162,11 +162,13 @@ pub(super) enum Request<'a> {
         to: Address,
         signal: u64,
     },
-    /// Makes later work of the queue wait for a signal of another process.
+    /// Makes later work of the queue wait for a signal of another process. The receiver of this
+    /// request has the address `to`.
     AwaitSignal {
         queue: Id,
         signal: u64,
         from: Address,
+        to: Address,
     },
     /// The arrival of an announced event, or the error in place of it.
     Signal {
@@ -292,6 +294,8 @@ pub(super) struct Exchange {
 /// Data of a device to send by the transfer `number`, when the event of `signal` is reached.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Push {
+    /// The address of the process that asks.
+    pub(super) to: Address,
     pub(super) signal: u64,
     /// Whether the event is known to be reached.
     pub(super) is_reached: bool,

@@ -170,14 +170,14 @@ impl<B: Backend> Server<B> {
                 return Ok(());
             }
             Request::Push(push) => {
-                self.push(&sender(peer)?, push);
-                return Ok(());
+                return self.push(&sender(peer)?, push);
             }
             Request::Announce { event, to, signal } => {
                 return self.announce(&sender(peer)?, event, to, signal);
             }
-            Request::AwaitSignal { queue, signal, from } => {
-                (queue, sender(peer).and_then(|peer| self.await_signal(&peer, queue, signal, from)))
+            Request::AwaitSignal { queue, signal, from, to } => {
+                let wait = |peer| self.await_signal(&peer, queue, signal, (from, to));
+                (queue, sender(peer).and_then(wait))
             }
             Request::Exchange(exchange @ Exchange { queue: Some(queue), wait: false, .. }) => {
                 let joins = self.joins(before.as_deref(), &exchange);

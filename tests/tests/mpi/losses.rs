@@ -3,7 +3,7 @@
 
 use crate::{TrialResult, part, trial};
 use libtest_mimic::{Completion, Trial};
-use longshore::{Device, Grid, Host, Queue, Result};
+use longshore::{Buffer, Device, Grid, Host, Queue, Result};
 use longshore_conformance::{Fixtures, TrustedImages};
 use longshore_tests::mpi::{Implementation, node_processes, signal};
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl<'a> Work<'a> {
             self.strike_later();
         }
         if self.step == "across" {
-            self.wait_across(&queue)?;
+            self.wait_across(&queue, &buffer)?;
         }
         drop(buffer);
         self.at("unload");
@@ -194,15 +194,26 @@ impl<'a> Work<'a> {
     }
 
     /// Has a queue of the living node wait for an event of the lost one.
-    fn wait_across(&self, queue: &Queue) -> Result<()> {
+    fn wait_across(&self, queue: &Queue, buffer: &Buffer<u32>) -> Result<()> {
         let is_released = Arc::new(AtomicBool::new(false));
         hold(queue, &is_released)?;
         let waiting = self.living.queue()?;
-        waiting.wait_for(&queue.record()?)?;
+        let event = queue.record()?;
+        waiting.wait_for(&event)?;
+        let copying = self.living.queue()?;
+        let copy = self.living.buffer::<u32>(&copying, 16)?;
+        copying.wait_for(&event)?;
+        // SAFETY: both buffers have the bytes, and live until the copy is done or given up.
+        unsafe { copying.copy(copy.pointer(), buffer.pointer(), 64)? };
+        // The queues come to their waits meanwhile.
+        std::thread::sleep(Duration::from_millis(3));
         strike(self.rank);
         is_released.store(true, Ordering::Relaxed);
         let across = waiting.synchronize();
         println!("across: the living queue: {across:?}");
+        let copied = copying.synchronize();
+        println!("across: the copying queue: {copied:?}");
+        assert!(across.is_err() && copied.is_err());
         queue.synchronize()
     }
 }

@@ -159,6 +159,8 @@ fn events() {
     for (one, other) in [(&first, &second), (&second, &first)] {
         events_order_queues(one, other).unwrap();
         events_are_waited_for_before_they_happen(one, other).unwrap();
+        copies_follow_events(one, other).unwrap();
+        copies_and_events_alternate(one, other).unwrap();
     }
     events_form_chains(&first, &second).unwrap();
 }
@@ -201,6 +203,60 @@ fn events_are_waited_for_before_they_happen(one: &Device, other: &Device) -> Res
     assert_eq!(seen.load(Ordering::SeqCst), 1);
     held.synchronize()?;
     waiting.synchronize()
+}
+
+/// Copies between the devices behind an event, which is reached before the queue comes to the copy,
+/// or after it.
+fn copies_follow_events(one: &Device, other: &Device) -> Result<()> {
+    let (writes, reads) = (one.queue()?, other.queue()?);
+    for (seed, size) in [1, 4097, 64 << 10, (64 << 10) + 1].into_iter().enumerate() {
+        for is_late in [false, true] {
+            let content = bytes(size, seed + usize::from(is_late));
+            let from = one.buffer_of(&writes, &vec![0; size])?;
+            let to = other.buffer_of(&reads, &vec![0; size])?;
+            let (release, released) = channel::<()>();
+            writes.host_function(move || released.recv().unwrap())?;
+            let written = writes.write_owned(&from, content.clone())?;
+            if is_late {
+                release.send(()).unwrap();
+                written.event().synchronize()?;
+            }
+            reads.wait_for(written.event())?;
+            // SAFETY: both buffers have the bytes, and live until the read below is done.
+            unsafe { reads.copy(to.pointer(), from.pointer(), size as u64)? };
+            if !is_late {
+                // The queue comes to the copy meanwhile.
+                std::thread::sleep(Duration::from_millis(5));
+                assert!(!reads.is_idle()?);
+                release.send(()).unwrap();
+            }
+            assert!(to.to_vec(&reads)? == content, "{size} bytes, late: {is_late}");
+            written.wait()?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes and copies in turn by two queues, whose order is that of their events alone.
+fn copies_and_events_alternate(one: &Device, other: &Device) -> Result<()> {
+    const ROUNDS: usize = 100;
+    const SIZE: usize = 6000;
+    let (writes, reads) = (one.queue()?, other.queue()?);
+    let (from, to) = (one.buffer::<u8>(&writes, SIZE)?, other.buffer::<u8>(&reads, ROUNDS * SIZE)?);
+    for round in 0..ROUNDS {
+        from.fill(&writes, round as u8)?;
+        reads.wait_for(&writes.record()?)?;
+        let place = to.pointer().offset((round * SIZE) as i64);
+        // SAFETY: both buffers have the bytes, and live until all is done.
+        unsafe { reads.copy(place, from.pointer(), SIZE as u64)? };
+        writes.wait_for(&reads.record()?)?;
+    }
+    writes.synchronize()?;
+    let all = to.to_vec(&reads)?;
+    for (round, content) in all.chunks(SIZE).enumerate() {
+        assert!(content.iter().all(|byte| *byte == round as u8), "round {round}");
+    }
+    Ok(())
 }
 
 /// Increments a counter by two queues in turn, each of which waits for the other.

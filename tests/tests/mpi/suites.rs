@@ -11,6 +11,7 @@ pub(crate) fn trials(implementation: Implementation) -> Vec<Trial> {
     vec![
         trial(implementation, "the conformance suite passes on lavapipe of a node", on_lavapipe),
         trial(implementation, "the conformance suite passes on the CPU of a node", on_a_cpu),
+        trial(implementation, "the conformance suite passes without bells", on_a_cpu_apart),
         trial(implementation, "the devices of nodes are listed", devices_are_listed),
         trial(implementation, "a kernel runs on a node", a_kernel_runs),
         trial(implementation, "a job without nodes has the reason", no_nodes),
@@ -19,6 +20,11 @@ pub(crate) fn trials(implementation: Implementation) -> Vec<Trial> {
 
 fn on_a_cpu(implementation: Implementation) -> TrialResult {
     check(Job::new(implementation, check_command()))
+}
+
+/// As on machines of their own, whose processes do not wake each other.
+fn on_a_cpu_apart(implementation: Implementation) -> TrialResult {
+    check(Job::new(implementation, check_command()).env("LONGSHORE_MPI_BELLS", "0"))
 }
 
 /// Runs the suite with one implementation in a short test: the CPU's runs with both.

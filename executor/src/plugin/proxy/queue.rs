@@ -185,7 +185,7 @@ impl IsolatedQueue {
         };
         let signal = SIGNALS.fetch_add(1, Ordering::Relaxed);
         event.link().post(&Request::Announce { event: event.id(), to, signal })?;
-        self.queueing(|| self.link.post(&Request::AwaitSignal { queue: self.id, signal, from }))
+        self.queueing(|| self.link.post(&Request::AwaitSignal { queue: self.id, signal, from, to }))
     }
 
     /// Refuses: a handle of the driver is valid in the other process alone.

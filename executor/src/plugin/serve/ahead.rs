@@ -174,7 +174,7 @@ impl<B: Backend> Server<B> {
         peer: &Arc<dyn Channel>,
         id: Id,
         signal: u64,
-        from: Address,
+        (from, to): (Address, Address),
     ) -> Result<()> {
         let queue = self.queues.get(id)?;
         let sender = peer.neighbour(from).ok_or_else(unreachable)?;
@@ -183,7 +183,7 @@ impl<B: Backend> Server<B> {
         let this = Arc::clone(&wait);
         queue_function::<B>(&queue.queue, move || {
             let done = match this.begin() {
-                Some(copy) => fetch(&signals, signal, sender, &copy),
+                Some(copy) => fetch(&signals, signal, (sender, to), &copy),
                 None => signals.wait(signal, || lost(&*sender)),
             };
             if let Err(error) = done {
@@ -194,9 +194,13 @@ impl<B: Backend> Server<B> {
         Ok(())
     }
 
-    /// Sends data to the sender of the request, now or when its event is reached. Does not block for
-    /// long.
-    pub(super) fn push(&self, peer: &Arc<dyn Channel>, push: Push) {
+    /// Sends data to the process that asks for it, now or when its event is reached. Does not block
+    /// for long.
+    ///
+    /// # Errors
+    /// The error of a process that cannot be reached.
+    pub(super) fn push(&self, peer: &Arc<dyn Channel>, push: Push) -> Result<()> {
+        let channel = peer.neighbour(push.to).ok_or_else(unreachable)?;
         let device = self.devices.get(push.device);
         let is_possible =
             push.bytes <= MOST_IN_COPY as u64 && device.is_ok_and(|device| device.is_accessible);
@@ -207,8 +211,9 @@ impl<B: Backend> Server<B> {
         }
         drop(asked);
         if push.is_reached {
-            self.pushes.send(peer, signal, None);
+            self.pushes.send(&channel, signal, None);
         }
+        Ok(())
     }
 
     /// Has the queue report an event's record that was just queued, if that costs it nothing but a
@@ -237,11 +242,17 @@ impl<B: Backend> Server<B> {
 ///
 /// # Errors
 /// The error in place of the signal, the loss of the other process, and a failure of the network.
-fn fetch(signals: &Signals, signal: u64, channel: Arc<dyn Channel>, copy: &Exchange) -> Result<()> {
+fn fetch(
+    signals: &Signals,
+    signal: u64,
+    (channel, own): (Arc<dyn Channel>, Address),
+    copy: &Exchange,
+) -> Result<()> {
     let bulk = channel.bulk().ok_or_else(unreachable)?;
     let (number, to) = (bulk.number(), copy.address as *mut u8);
     let ask = |is_reached: bool| {
         let push = Push {
+            to: own,
             signal,
             is_reached,
             device: copy.other_device,

@@ -101,8 +101,8 @@ impl<B: Backend> Server<B> {
             Request::Announce { event, to, signal } => {
                 encode_reply(self.announce(peer, event, to, signal))
             }
-            Request::AwaitSignal { queue, signal, from } => {
-                encode_reply(self.await_signal(peer, queue, signal, from))
+            Request::AwaitSignal { queue, signal, from, to } => {
+                encode_reply(self.await_signal(peer, queue, signal, (from, to)))
             }
             Request::Fill { queue, address, bytes, pattern, wait } => {
                 encode_reply(self.fill(queue, address, bytes, pattern, wait))
