@@ -164,8 +164,8 @@ impl Bells {
         self.all_ring
     }
 
-    /// Has others ring from now on. The caller then looks for messages once more, and sleeps if
-    /// there are none. `None` without a bell.
+    /// Has others ring from now on. The caller then looks for messages once more, and sleeps if it
+    /// finds none. `None` without a bell.
     pub(crate) fn listen(&self, threads: For) -> Option<Listening<'_>> {
         let word = self.own.as_ref()?.word(threads);
         Some(word.listen(&word.sleepers))
@@ -187,8 +187,8 @@ impl Bells {
 }
 
 impl Listening<'_> {
-    /// Sleeps until a ring that came after this thread began to listen, for at most `limit`. Returns
-    /// whether that time has passed.
+    /// Sleeps until a ring that came after this thread began to listen, for at most `limit`.
+    /// Returns whether that time has passed.
     pub(crate) fn sleep(self, limit: Duration) -> bool {
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };

@@ -137,8 +137,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates the endpoint of this process in communicators, of which it owns those of messages
-    /// and data. If `level` permits, threads receive messages; else callers receive them while they
+    /// Creates the endpoint of this process in the communicators of messages and of data, which it
+    /// owns. If `level` permits, threads receive messages; else callers receive them while they
     /// wait.
     ///
     /// # Errors

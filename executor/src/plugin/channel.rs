@@ -164,8 +164,8 @@ pub trait Bulk: Send + Sync {
         bytes: usize,
     ) -> Result<Box<dyn BulkTransfer + '_>, CallError>;
 
-    /// Sends at most [`MOST_IN_COPY`] bytes as the transfer `number` of either side, which the other
-    /// side receives already or will receive. Does not block for long.
+    /// Sends at most [`MOST_IN_COPY`] bytes as the transfer `number` of either side. Does not wait
+    /// for the other side to receive them.
     ///
     /// # Errors
     /// As for [`Bulk::send`].

@@ -90,7 +90,7 @@ impl<'a> Backoff<'a> {
             self.is_rung &= self.own_transfers == 0 || is_over;
             return;
         }
-        // Nobody rings when MPI needs this process for a transfer.
+        // No process rings when MPI needs this process for a transfer.
         let transfers = self.endpoint.transfers.load(Ordering::Relaxed);
         let sleeps = self.is_rung && transfers == self.own_transfers;
         if sleeps && (self.is_crowded || waited >= YIELDING) {

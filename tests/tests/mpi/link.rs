@@ -1,6 +1,6 @@
 //! A network link between two network namespaces, with a bandwidth and a delay. Not all kernels can
-//! delay packets (`tc` with `netem`), so this process carries them: it has a virtual network card in
-//! each namespace.
+//! delay packets (`tc` with `netem`). So this process carries them between a virtual network card
+//! in each namespace.
 
 use std::fs::File;
 use std::io::{Error, Read, Result, Write};

@@ -1,5 +1,5 @@
-//! Nodes behind a network: in network namespaces of their own, with a link of 1 Gbit/s and a delay of
-//! 1 ms in each direction.
+//! Nodes behind a network: in network namespaces of their own, with a link of 1 Gbit/s and a delay
+//! of 1 ms in each direction.
 //!
 //! The trials need root, and are ignored. MPICH's sometimes takes 5 s more and fails: over UCX's
 //! TCP, `MPI_Finalize` may wait for ever. By hand:

@@ -22,7 +22,7 @@ fn on_a_cpu(implementation: Implementation) -> TrialResult {
     check(Job::new(implementation, check_command()))
 }
 
-/// As on machines of their own, whose processes do not wake each other.
+/// Runs the suite as on machines of their own, whose processes do not wake each other.
 fn on_a_cpu_apart(implementation: Implementation) -> TrialResult {
     check(Job::new(implementation, check_command()).env("LONGSHORE_MPI_BELLS", "0"))
 }

@@ -43,7 +43,7 @@ impl Pushes {
 fn send(channel: &Arc<dyn Channel>, push: &Push) -> Result<()> {
     let bulk = channel.bulk().ok_or_else(unreachable)?;
     let (from, bytes) = (push.address as *const u8, push.bytes as usize);
-    // SAFETY: the host guarantees the device's range, until the copy is done, and `Server::push` has
+    // SAFETY: the host guarantees the device's range until the copy is done. `Server::push` has
     // checked that this process reaches the device's memory.
     let content = unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec();
     bulk.send_copy(push.number, content).map_err(failed)
@@ -57,7 +57,7 @@ pub(super) struct Records {
 
 #[derive(Default)]
 struct RecordsState {
-    /// Number of reported records, and of those that are reached.
+    /// Number of reported records, and of reached records.
     recorded: u64,
     reached: u64,
     /// Whether the last record is reported.
@@ -302,7 +302,10 @@ mod tests {
         let (records, runs) = (Records::default(), Arc::new(AtomicU32::new(0)));
         let count = || {
             let runs = Arc::clone(&runs);
-            Box::new(move || drop(runs.fetch_add(1, Ordering::Relaxed))) as Then
+            let count = move || {
+                runs.fetch_add(1, Ordering::Relaxed);
+            };
+            Box::new(count) as Then
         };
         assert!(records.when_reached(count()).is_some());
         let (first, second) = (records.add(), records.add());

@@ -70,9 +70,9 @@ impl<B: Backend> Server<B> {
         queue.queue.wait_event(&event.event)
     }
 
-    /// Has the signal, or the data in place of it, sent when the event's last record is reached: by
-    /// the queue of the record if it reports that, else by a queue that waits for the event. If
-    /// that fails, the signal is sent with the error. Does not block.
+    /// Has the signal, or the data in place of it, sent when the event's last record is reached.
+    /// The queue of the record sends it, if that queue reports the record. Else a queue that waits
+    /// for the event sends it. If that fails, the signal is sent with the error. Does not block.
     ///
     /// # Errors
     /// The error of a process that cannot be reached.
