@@ -8,6 +8,7 @@ mod launch;
 mod library;
 mod objects;
 mod queues;
+mod records;
 mod requests;
 mod shared;
 mod signals;

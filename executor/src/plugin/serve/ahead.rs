@@ -49,60 +49,6 @@ fn send(channel: &Arc<dyn Channel>, push: &Push) -> Result<()> {
     bulk.send_copy(push.number, content).map_err(failed)
 }
 
-/// The reports of an event's records by the queue itself.
-#[derive(Default)]
-pub(super) struct Records {
-    state: Mutex<RecordsState>,
-}
-
-#[derive(Default)]
-struct RecordsState {
-    /// Number of reported records, and of reached records.
-    recorded: u64,
-    reached: u64,
-    /// Whether the last record is reported.
-    is_reported: bool,
-    /// Functions to run when a record is reached.
-    then: Vec<(u64, Then)>,
-}
-
-type Then = Box<dyn FnOnce() + Send>;
-
-impl Records {
-    fn add(&self) -> u64 {
-        let mut state = self.state.lock();
-        state.recorded += 1;
-        state.is_reported = true;
-        state.recorded
-    }
-
-    /// Notes that a record is reached.
-    fn reach(&self, number: u64) {
-        let mut state = self.state.lock();
-        state.reached = state.reached.max(number);
-        let reached = state.reached;
-        let due: Vec<_> = state.then.extract_if(.., |(number, _)| *number <= reached).collect();
-        drop(state);
-        due.into_iter().for_each(|(_, then)| then());
-    }
-
-    /// Runs a function when the last record is reached. Returns it if no record is reported.
-    pub(super) fn when_reached(&self, then: Then) -> Option<Then> {
-        let mut state = self.state.lock();
-        if !state.is_reported {
-            return Some(then);
-        }
-        if state.recorded > state.reached {
-            let last = state.recorded;
-            state.then.push((last, then));
-            return None;
-        }
-        drop(state);
-        then();
-        None
-    }
-}
-
 /// A queued wait for a signal, with the copy that follows it, if that came before the wait began.
 pub(super) struct Wait {
     queue: Id,
@@ -233,7 +179,7 @@ impl<B: Backend> Server<B> {
         if let Err(error) = queue_function::<B>(&queue.queue, report) {
             // Another queue waits for the event.
             log::debug!("the record of an event is not reported: {error}");
-            event.records.state.lock().is_reported = false;
+            event.records.give_up_report();
         }
     }
 }
@@ -295,29 +241,6 @@ fn fetch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    #[test]
-    fn a_function_runs_once_when_the_last_record_before_it_is_reached() {
-        let (records, runs) = (Records::default(), Arc::new(AtomicU32::new(0)));
-        let count = || {
-            let runs = Arc::clone(&runs);
-            let count = move || {
-                runs.fetch_add(1, Ordering::Relaxed);
-            };
-            Box::new(count) as Then
-        };
-        assert!(records.when_reached(count()).is_some());
-        let (first, second) = (records.add(), records.add());
-        assert!(records.when_reached(count()).is_none());
-        records.reach(first);
-        assert_eq!(runs.load(Ordering::Relaxed), 0);
-        records.reach(second);
-        assert_eq!(runs.load(Ordering::Relaxed), 1);
-        records.reach(second);
-        assert!(records.when_reached(count()).is_none());
-        assert_eq!(runs.load(Ordering::Relaxed), 2);
-    }
 
     #[test]
     fn a_wait_takes_the_copy_from_its_sender_alone_and_before_it_begins() {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longshore_plugin_api::{Backend, Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::{Mutex, RwLock};
 
-use super::ahead::Records;
 use super::images::ImageBuffer;
+use super::records::Records;
 use crate::plugin::channel::PIECE;
 use crate::plugin::protocol::Id;
 
