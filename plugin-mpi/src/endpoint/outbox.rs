@@ -74,10 +74,13 @@ impl Outbox {
         let is_first = self.pending.is_empty();
         self.pending.extend_from_slice(&header.to_bytes());
         self.pending.extend_from_slice(content);
+        let may_wait = when == When::Soon && self.pending.len() < ENOUGH;
+        if may_wait && self.holds_posts {
+            return Ok(is_first);
+        }
         let now = Instant::now();
-        let is_close = self.last.is_some_and(|last| now.duration_since(last) < TOGETHER);
-        self.holds_posts |= is_close;
-        if when == When::Soon && self.pending.len() < ENOUGH && self.holds_posts {
+        self.holds_posts |= self.last.is_some_and(|last| now.duration_since(last) < TOGETHER);
+        if may_wait && self.holds_posts {
             return Ok(is_first);
         }
         if matches!(when, When::Soon | When::Inattentive) {
