@@ -14,6 +14,8 @@ use crate::bells::For;
 const IN_FLIGHT: usize = 64;
 /// Posts that follow each other this soon go in one message.
 const TOGETHER: Duration = Duration::from_micros(5);
+/// Posts after which it is worth while to wake the receiver, which lets them go together.
+const ROW: u32 = 8;
 /// Bytes of posts that go in one message, about.
 const ENOUGH: usize = 4 << 10;
 
@@ -27,6 +29,8 @@ pub(super) struct Outbox {
     last: Option<Instant>,
     /// Whether a lone post waits for the next frame, as the last one was followed closely.
     holds_posts: bool,
+    /// Number of posts that have followed each other closely.
+    row: u32,
 }
 
 struct InFlight {
@@ -49,7 +53,14 @@ pub(super) enum When {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { sends: Vec::new(), next: 0, pending: Vec::new(), last: None, holds_posts: false }
+        Self {
+            sends: Vec::new(),
+            next: 0,
+            pending: Vec::new(),
+            last: None,
+            holds_posts: false,
+            row: 0,
+        }
     }
 
     /// Adds a frame, and sends it now or with later ones. Returns whether frames wait that did not
@@ -79,7 +90,9 @@ impl Outbox {
             return Ok(is_first);
         }
         let now = Instant::now();
-        self.holds_posts |= self.last.is_some_and(|last| now.duration_since(last) < TOGETHER);
+        let is_close = self.last.is_some_and(|last| now.duration_since(last) < TOGETHER);
+        self.holds_posts |= is_close;
+        self.row = if is_close && when != When::Now { self.row.wrapping_add(1) } else { 0 };
         if may_wait && self.holds_posts {
             return Ok(is_first);
         }
@@ -89,9 +102,9 @@ impl Outbox {
         self.flush(endpoint, rank).map(|()| false)
     }
 
-    /// Returns whether frames follow each other closely.
-    pub(super) fn are_posts_close(&self) -> bool {
-        self.holds_posts
+    /// Returns whether many posts have followed each other closely; not for each of them.
+    pub(super) fn has_row(&self) -> bool {
+        self.row % ROW == ROW / 2
     }
 
     /// Sends all frames that have waited in vain for a later one.

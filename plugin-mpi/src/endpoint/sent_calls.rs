@@ -225,9 +225,9 @@ impl Endpoint {
     fn add(&self, rank: i32, frame: (Header, &[u8]), when: When) -> Result<(), CallError> {
         let mut outbox = self.peers[rank as usize].outbox.lock();
         let added = outbox.add(self, rank, frame, when);
-        let are_close = outbox.are_posts_close();
+        let has_row = outbox.has_row();
         drop(outbox);
-        if are_close && when == When::Inattentive {
+        if has_row && when == When::Inattentive {
             // An attentive receiver lets the next posts go together.
             self.bells.ring_own(For::Receiver);
         }
