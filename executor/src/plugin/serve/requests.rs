@@ -13,7 +13,7 @@ use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, SharedPlatform, library};
 use crate::plugin::channel::Channel;
-use crate::plugin::interface::messages::{PlatformCall, QueueCall};
+use crate::plugin::interface::messages::PlatformCall;
 use crate::plugin::protocol::{
     Connected, Id, Image, MOST_EVENTS, Request, RequestedSettings, encode,
 };
@@ -25,7 +25,8 @@ pub(in crate::plugin) fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8
 impl<B: Backend> Server<B> {
     /// Executes a request and encodes the reply.
     pub(super) fn reply(&self, peer: &Arc<dyn Channel>, request: Request<'_>) -> Vec<u8> {
-        let before = self.last_wait(&request);
+        // Copies that follow a wait, and records, come as posts.
+        drop(self.last_wait(&request));
         match request {
             Request::Connect { path, backend, log_level, settings } => encode_reply(
                 self.connect(peer, &library::OpenRequest { path, backend, log_level, settings }),
@@ -41,23 +42,12 @@ impl<B: Backend> Server<B> {
             Request::Platform(call) => self.serve_platform(0, call),
             Request::Device(id, call) => self.serve_device(id, call),
             Request::Module(id, call) => self.serve_module(id, call),
-            Request::Queue(id, QueueCall::RecordEvent { event }) if peer.address().is_some() => {
-                let recorded = self.serve_queue(id, QueueCall::RecordEvent { event });
-                if recorded.first() == Some(&0) {
-                    self.report_record(id, event);
-                }
-                recorded
-            }
             Request::Queue(id, call) => self.serve_queue(id, call),
             Request::Event(id, call) => self.serve_event(id, call),
             Request::Close { device } => encode_reply(self.close(device)),
             Request::Disconnect => encode_reply(self.disconnect()),
             Request::Upload { bytes } => encode_reply(self.uploads.begin(bytes)),
             Request::Chunk { upload, content } => encode_reply(self.uploads.add(upload, content)),
-            Request::Exchange(exchange) => {
-                let joins = self.joins(before.as_deref(), &exchange);
-                encode_reply(if joins { Ok(()) } else { self.exchange(peer, &exchange) })
-            }
             request => self.reply_by_hand(peer, request),
         }
     }
@@ -97,6 +87,7 @@ impl<B: Backend> Server<B> {
             Request::CreateEvents { device, timing, count } => {
                 encode_reply(self.create_events(device, timing, count))
             }
+            Request::Exchange(exchange) => encode_reply(self.exchange(peer, &exchange)),
             Request::WaitEvent { queue, event } => encode_reply(self.wait_event(queue, event)),
             Request::Announce { event, to, signal } => {
                 encode_reply(self.announce(peer, event, to, signal))
